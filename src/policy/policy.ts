@@ -1,0 +1,76 @@
+/**
+ * Every number of the delivery rules, in one typed object. The defaults are the published contract;
+ * tests and the local demo may shorten them, and say so. All durations are milliseconds.
+ */
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** The numbers of SPEC's rules; see {@link defaultPolicy} for their values. */
+export interface Policy {
+  /** R5: limit of one whole exchange, from name lookup to the response headers. */
+  readonly attemptTimeoutMs: number;
+  /** R24: record age at which an undelivered delivery ends as `expired`. */
+  readonly maxAgeMs: number;
+  readonly fast: {
+    /** R10: the n-th fast-type failure with n = budget ends the delivery. */
+    readonly budget: number;
+    /** R10: pause after the first fast-type failure; doubled after each further one. */
+    readonly firstPauseMs: number;
+    /** R12: the longest `Retry-After` that is honoured. */
+    readonly retryAfterCapMs: number;
+  };
+  readonly slow: {
+    /** R20: pauses after the 1st, 2nd, … rejection of a money event. */
+    readonly stepsMs: readonly number[];
+    /** R21: limit from the first rejection on. */
+    readonly ceilingMs: number;
+  };
+  readonly held: {
+    /** R47: how long after the end of the pause it was told a held delivery first asks by itself. */
+    readonly firstAskMs: number;
+    /** R47: the first ask is spread by plus or minus this much. */
+    readonly firstAskSpreadMs: number;
+    /** R47: pause between further asks. */
+    readonly askEveryMs: number;
+    /** R47: up to this much is added to `askEveryMs`. */
+    readonly askEverySpreadMs: number;
+  };
+  readonly drain: {
+    /** R46: releases per second and merchant. */
+    readonly perSecond: number;
+  };
+}
+
+/** The published contract: R5, R10, R12, R20, R21, R24, R46, R47. */
+export const defaultPolicy: Policy = {
+  attemptTimeoutMs: 10 * SECOND,
+  maxAgeMs: 30 * DAY,
+  fast: { budget: 10, firstPauseMs: SECOND, retryAfterCapMs: HOUR },
+  slow: { stepsMs: [15 * MINUTE, HOUR, 4 * HOUR, 12 * HOUR, 24 * HOUR], ceilingMs: 48 * HOUR },
+  held: {
+    firstAskMs: 30 * SECOND,
+    firstAskSpreadMs: 10 * SECOND,
+    askEveryMs: HOUR,
+    askEverySpreadMs: 15 * MINUTE,
+  },
+  drain: { perSecond: 25 },
+};
+
+/** A part of a {@link Policy}: what is left out keeps its default. */
+export type PolicyOverrides = { readonly [K in keyof Policy]?: Policy[K] extends number ? number : Partial<Policy[K]> };
+
+/** The default policy with some of its numbers replaced. */
+export function policyWith(overrides: PolicyOverrides | undefined): Policy {
+  if (overrides === undefined) return defaultPolicy;
+  return {
+    attemptTimeoutMs: overrides.attemptTimeoutMs ?? defaultPolicy.attemptTimeoutMs,
+    maxAgeMs: overrides.maxAgeMs ?? defaultPolicy.maxAgeMs,
+    fast: { ...defaultPolicy.fast, ...overrides.fast },
+    slow: { ...defaultPolicy.slow, ...overrides.slow },
+    held: { ...defaultPolicy.held, ...overrides.held },
+    drain: { ...defaultPolicy.drain, ...overrides.drain },
+  };
+}
