@@ -1,5 +1,5 @@
 /** Statuses that moved money, by event type; `anyStatus` where the type alone says so (R30). */
-const moneyStatuses: ReadonlyMap<string, ReadonlySet<string> | 'anyStatus'> = new Map([
+const moneyStatuses = new Map<string, ReadonlySet<string> | 'anyStatus'>([
   ['payment.status_changed', new Set(['paid', 'settled', 'refunded'])],
   ['withdrawal.status_changed', new Set(['completed'])],
   ['exchange.status_changed', new Set(['completed'])],

@@ -13,11 +13,7 @@ export interface Ladders {
 
 /** Why a delivery FAILED. */
 export type FailureReason =
-  | 'rejected'
-  | 'fast-ladder-exhausted'
-  | 'slow-ladder-exhausted'
-  | 'slow-ladder-ceiling'
-  | 'expired';
+  'rejected' | 'fast-ladder-exhausted' | 'slow-ladder-exhausted' | 'slow-ladder-ceiling' | 'expired';
 
 /** What a delivery does after a verdict. */
 export type Decision =
@@ -79,7 +75,8 @@ export function nearestBound(policy: Policy, ladders: Ladders, acceptedAt: numbe
 
 function climbFast(policy: Policy, before: Ladders, verdict: Verdict): ReturnType<typeof climb> {
   const ladders = { ...before, fastFailures: before.fastFailures + 1 };
-  if (ladders.fastFailures >= policy.fast.budget) return { ladders, decision: failed('fast-ladder-exhausted') };
+  if (ladders.fastFailures >= policy.fast.budget)
+    return { ladders, decision: failed('fast-ladder-exhausted') };
   const step = policy.fast.firstPauseMs * 2 ** (ladders.fastFailures - 1);
   const asked = Math.min(askedPause(verdict), policy.fast.retryAfterCapMs);
   return { ladders, decision: { next: 'wait', ladder: 'fast', pauseMs: Math.max(step, asked) } };

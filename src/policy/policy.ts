@@ -60,7 +60,9 @@ export const defaultPolicy: Policy = {
 };
 
 /** A part of a {@link Policy}: what is left out keeps its default. */
-export type PolicyOverrides = { readonly [K in keyof Policy]?: Policy[K] extends number ? number : Partial<Policy[K]> };
+export type PolicyOverrides = {
+  readonly [K in keyof Policy]?: Policy[K] extends number ? number : Partial<Policy[K]>;
+};
 
 /** The default policy with some of its numbers replaced. */
 export function policyWith(overrides: PolicyOverrides | undefined): Policy {

@@ -1,0 +1,78 @@
+import type { HeldReason } from '../policy/gate.ts';
+import type { Verdict } from '../policy/verdicts.ts';
+import type { Place } from '../policy/waiting-room.ts';
+
+/** What a delivery says of itself at the gate. It carries no body. */
+export interface GateRequest {
+  readonly merchantId: string;
+  readonly webhookId: string;
+  /** Number of this gate call, counted by the delivery. */
+  readonly call: number;
+  readonly fastFailures: number;
+  /** Unix milliseconds; absent if it is not held. */
+  readonly heldSince?: number;
+  /** The version of the gate that released it; absent if nobody did. */
+  readonly releasedAtVersion?: number;
+  /** R83: not waiting for the gate but trying it; a refusal does not enter the waiting room. */
+  readonly tryNow?: boolean;
+}
+
+/** One attempt: gate, sign, POST. */
+export interface AttemptRequest {
+  readonly gate: GateRequest;
+  readonly body: string;
+  /** Sent as `X-Webhook-Created-At`, RFC 3339. */
+  readonly createdAt: string;
+  /** 1-based; sent as `X-Webhook-Attempt`. */
+  readonly attempt: number;
+  /** R5, milliseconds. */
+  readonly timeoutMs: number;
+  /**
+   * R21, R24: milliseconds from the scheduling of this activity to the delivery's nearest bound, after
+   * which nothing is posted. A span and not a clock time, so that it holds whatever a worker's clock says.
+   */
+  readonly postWithinMs: number;
+}
+
+/** Refused by the gate and registered in the merchant's waiting room. */
+export interface Held {
+  readonly type: 'held';
+  readonly reason: HeldReason;
+}
+
+export type AttemptResult =
+  | { readonly type: 'verdict'; readonly verdict: Verdict }
+  | Held
+  /** The bound was reached before the POST: nothing was sent. */
+  | { readonly type: 'bound-reached' };
+
+export type AskResult = { readonly type: 'pass' } | Held;
+
+/** A page of wake-ups for held deliveries of one merchant. */
+export interface WakeRequest {
+  readonly merchantId: string;
+  readonly page: readonly Pick<Place, 'webhookId' | 'call'>[];
+  readonly version: number;
+  readonly perSecond: number;
+}
+
+export interface WakeResult {
+  /** How many of the page, from its start, were woken or found to have ended. */
+  readonly reached: number;
+  /** Those of them that had ended. */
+  readonly ended: readonly string[];
+}
+
+/** Activities on the deliveries' task queue. */
+export interface DeliveryActivities {
+  attempt(request: AttemptRequest): Promise<AttemptResult>;
+  /** R47: a held delivery asks by itself. */
+  ask(request: GateRequest): Promise<AskResult>;
+  /** A held delivery has ended and leaves the waiting room. */
+  leaveRoom(gone: Pick<GateRequest, 'merchantId' | 'webhookId'>): Promise<void>;
+}
+
+/** Activities on the merchants' task queue. */
+export interface MerchantActivities {
+  wake(request: WakeRequest): Promise<WakeResult>;
+}

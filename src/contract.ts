@@ -1,0 +1,193 @@
+/**
+ * The public contract of hookladder on Temporal: names, ids and the input of a delivery. A service in any
+ * language that has a Temporal SDK starts deliveries by it (docs/any-language.md). Pure: used by the
+ * client, the workers and inside workflows.
+ */
+import * as v from 'valibot';
+import { bodyStatus, isMoneyEvent } from './policy/events.ts';
+import type { PolicyOverrides } from './policy/policy.ts';
+
+/** Task queue on which deliveries and their attempts run. */
+export const DELIVERY_TASK_QUEUE = 'hookladder-deliveries';
+/** Task queue of the merchants' entities, kept apart so that a backlog of deliveries never delays them. */
+export const MERCHANT_TASK_QUEUE = 'hookladder-merchants';
+/** Workflow type of a delivery. */
+export const DELIVERY_WORKFLOW = 'delivery';
+/** Workflow type of a merchant's entity. */
+export const MERCHANT_WORKFLOW = 'merchantBreaker';
+
+/** The memo field in which a merchant's entity publishes what the gate needs. */
+export const GATE_MEMO = 'gate';
+
+/** Search attributes, by name, with the type that they are registered with. Values are never encrypted. */
+export const SEARCH_ATTRIBUTES = {
+  WebhookMerchant: 'Keyword',
+  WebhookEvent: 'Keyword',
+  WebhookPayment: 'Keyword',
+  WebhookMoney: 'Bool',
+  WebhookState: 'Keyword',
+  WebhookBreaker: 'Keyword',
+} as const;
+
+/** R71: the largest body, in bytes of UTF-8. */
+export const MAX_BODY_BYTES = 256 * 1024;
+
+/** Workflow id of a delivery. */
+export function deliveryWorkflowId(merchantId: string, webhookId: string): string {
+  return `delivery:${merchantId}:${webhookId}`;
+}
+
+/** Workflow id of a merchant's entity. */
+export function merchantWorkflowId(merchantId: string): string {
+  return `breaker:${merchantId}`;
+}
+
+/** One field that was refused: which, why, and what to do. */
+export interface Problem {
+  readonly field: string;
+  readonly message: string;
+}
+
+const id = (longest: number) =>
+  v.pipe(
+    v.string('must be a string'),
+    v.regex(
+      new RegExp(`^[A-Za-z0-9._-]{1,${longest}}$`),
+      `must be 1 to ${longest} characters of A-Z, a-z, 0-9, ".", "_" and "-"`,
+    ),
+  );
+
+/** R71: a merchant id. Ids that differ only in case are different merchants. */
+export const merchantIdSchema = id(64);
+/** R71: a webhook id. */
+export const webhookIdSchema = id(128);
+
+const typeSchema = v.pipe(
+  v.string('must be a string'),
+  v.regex(/^[a-z0-9._-]{1,128}$/, 'must be 1 to 128 characters of a-z, 0-9, ".", "_" and "-"'),
+);
+
+const paymentIdSchema = v.pipe(
+  v.string('must be a string'),
+  v.minLength(1, 'must not be empty: leave it out instead'),
+  v.maxLength(128, 'must be at most 128 characters'),
+  v.check((text) => text.isWellFormed(), 'must be well-formed Unicode (it has a lone surrogate)'),
+);
+
+const bodySchema = v.pipe(
+  v.string('must be a string that holds the exact JSON text'),
+  v.check((text) => !text.startsWith('\uFEFF'), 'must not start with a byte order mark: remove it'),
+  v.check((text) => text.isWellFormed(), 'must be valid UTF-8 (it has a lone surrogate)'),
+  v.check(
+    // A UTF-16 unit takes at most three bytes of UTF-8: most bodies need no encoding to be measured.
+    (text) => text.length * 3 <= MAX_BODY_BYTES || utf8Length(text) <= MAX_BODY_BYTES,
+    `must be at most ${MAX_BODY_BYTES} bytes (256 KiB) of UTF-8: send a reference instead of the data`,
+  ),
+  v.check(isJson, 'must be JSON'),
+);
+
+const milliseconds = v.pipe(
+  v.number('must be a number of milliseconds'),
+  v.integer('must be a whole number of milliseconds'),
+  v.minValue(1, 'must be at least 1 ms'),
+);
+const count = v.pipe(
+  v.number('must be a number'),
+  v.integer('must be a whole number'),
+  v.minValue(1, 'must be at least 1'),
+);
+
+const maybe = v.exactOptional;
+const perSecond = v.pipe(v.number('must be a number'), v.minValue(0.01, 'must be at least 0.01'));
+const policySchema = v.strictObject({
+  attemptTimeoutMs: maybe(milliseconds),
+  maxAgeMs: maybe(milliseconds),
+  fast: maybe(
+    v.strictObject({
+      budget: maybe(count),
+      firstPauseMs: maybe(milliseconds),
+      retryAfterCapMs: maybe(milliseconds),
+    }),
+  ),
+  slow: maybe(
+    v.strictObject({
+      stepsMs: maybe(v.pipe(v.array(milliseconds, 'must be a list'), v.minLength(1, 'must not be empty'))),
+      ceilingMs: maybe(milliseconds),
+    }),
+  ),
+  held: maybe(
+    v.strictObject({
+      firstAskMs: maybe(milliseconds),
+      firstAskSpreadMs: maybe(milliseconds),
+      askEveryMs: maybe(milliseconds),
+      askEverySpreadMs: maybe(milliseconds),
+    }),
+  ),
+  drain: maybe(v.strictObject({ perSecond: maybe(perSecond) })),
+});
+
+const deliveryInputSchema = v.strictObject({
+  merchantId: merchantIdSchema,
+  webhookId: webhookIdSchema,
+  type: typeSchema,
+  body: bodySchema,
+  paymentId: maybe(paymentIdSchema),
+  policy: maybe(policySchema),
+});
+
+/** The input of a delivery workflow: plain JSON, one argument. */
+export interface DeliveryInput {
+  /** R71: 1 to 64 of `A-Za-z0-9._-`. */
+  readonly merchantId: string;
+  /** R71: 1 to 128 of `A-Za-z0-9._-`; sent as `X-Webhook-Id`. */
+  readonly webhookId: string;
+  /** R71: event type, 1 to 128 of `a-z0-9._-`. */
+  readonly type: string;
+  /** R60, R71: the exact JSON text to send, at most 256 KiB of UTF-8. */
+  readonly body: string;
+  /** The payment it belongs to, at most 128 characters. */
+  readonly paymentId?: string;
+  /** Numbers that differ from the published policy; for tests and demos. */
+  readonly policy?: PolicyOverrides;
+}
+
+/** Checks a delivery's input by R71; every problem names its field and the remedy. */
+export function checkDeliveryInput(
+  input: unknown,
+):
+  | { readonly ok: true; readonly input: DeliveryInput }
+  | { readonly ok: false; readonly problems: Problem[] } {
+  const result = v.safeParse(deliveryInputSchema, input, { abortPipeEarly: true });
+  return result.success
+    ? { ok: true, input: result.output }
+    : { ok: false, problems: problemsOf(result.issues) };
+}
+
+/** The problems that a schema found, without the values that had them: a value may be a body or a secret. */
+export function problemsOf(issues: readonly v.BaseIssue<unknown>[]): Problem[] {
+  return issues.map((issue) => ({ field: v.getDotPath(issue) ?? 'input', message: wordsOf(issue) }));
+}
+
+/** R30: whether a checked delivery moved money. */
+export function isMoneyDelivery(input: Pick<DeliveryInput, 'type' | 'body'>): boolean {
+  return isMoneyEvent(input.type, bodyStatus(JSON.parse(input.body)));
+}
+
+function wordsOf(issue: v.BaseIssue<unknown>): string {
+  if (issue.type !== 'strict_object') return issue.message;
+  if (issue.expected === 'never') return 'is not known: remove it or correct its name';
+  return issue.received === 'undefined' ? 'is missing' : 'must be a JSON object';
+}
+
+function utf8Length(text: string): number {
+  return new TextEncoder().encode(text).length;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,33 @@
+import type { Client } from '@temporalio/client';
+import type { SignalDefinition } from '@temporalio/common';
+import { defineSearchAttributeKey } from '@temporalio/common';
+import { GATE_MEMO, MERCHANT_TASK_QUEUE, MERCHANT_WORKFLOW, merchantWorkflowId } from './contract.ts';
+import type { PolicyOverrides } from './policy/policy.ts';
+import type { MerchantInput } from './workflows/merchant-breaker.ts';
+import { MerchantState } from './workflows/merchant-state.ts';
+
+/** Signals a merchant's entity, and starts it if there is none. */
+export async function signalMerchant<Message>(
+  client: Client,
+  merchantId: string,
+  signal: SignalDefinition<[Message]>,
+  message: Message,
+  policy?: PolicyOverrides,
+): Promise<void> {
+  const input: MerchantInput = { merchantId, ...(policy === undefined ? {} : { policy }) };
+  await client.workflow.signalWithStart<(input: MerchantInput) => Promise<void>, [Message]>(
+    MERCHANT_WORKFLOW,
+    {
+      workflowId: merchantWorkflowId(merchantId),
+      taskQueue: MERCHANT_TASK_QUEUE,
+      args: [input],
+      signal,
+      signalArgs: [message],
+      memo: { [GATE_MEMO]: new MerchantState().view() },
+      staticSummary: `merchant ${merchantId}: endpoint, breaker and waiting room`,
+      typedSearchAttributes: [
+        { key: defineSearchAttributeKey('WebhookMerchant', 'KEYWORD'), value: merchantId },
+      ],
+    },
+  );
+}

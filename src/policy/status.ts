@@ -1,0 +1,72 @@
+import type { FailureReason } from './ladders.ts';
+import type { Policy } from './policy.ts';
+import { verdictInWords, type Verdict } from './verdicts.ts';
+
+/** R90: what a delivery is doing. `own-fault` is not seen from inside the workflow; the client adds it. */
+export type DeliveryState =
+  | 'attempting'
+  | 'waiting-fast'
+  | 'waiting-slow'
+  | 'held-breaker'
+  | 'held-no-endpoint'
+  | 'held-paused'
+  | 'own-fault'
+  | 'delivered'
+  | 'failed'
+  | 'cancelled';
+
+/** R90: the answer to "where is my webhook?". Times are RFC 3339 in UTC. */
+export interface DeliveryStatus {
+  readonly merchantId: string;
+  readonly webhookId: string;
+  readonly type: string;
+  readonly paymentId?: string;
+  readonly money: boolean;
+  readonly state: DeliveryState;
+  readonly acceptedAt: string;
+  /** Attempts made: those that have a verdict. */
+  readonly attempts: number;
+  /** R10: fast-type failures that count. */
+  readonly fastFailures: number;
+  /** R20: slow steps begun. */
+  readonly slowSteps: number;
+  /** When the ladder pause ends; absent while held, since a held delivery waits to be woken. */
+  readonly nextAttemptAt?: string;
+  readonly heldSince?: string;
+  /** R21, R24: when the delivery ends if it is not delivered. */
+  readonly endsAt?: string;
+  readonly endedAt?: string;
+  readonly lastVerdict?: Verdict;
+  /** Why it failed, why it is held, or the error of our own fault. */
+  readonly reason?: FailureReason | (string & {});
+  /** R6: since when our own fault has kept it from attempting. */
+  readonly faultSince?: string;
+}
+
+/** A status in a sentence: what the delivery waits for, until when, at which attempt. */
+export function statusInWords(status: DeliveryStatus, policy: Policy): string {
+  const last = status.lastVerdict === undefined ? '' : `; last answer: ${verdictInWords(status.lastVerdict)}`;
+  const fast = `fast attempt ${status.fastFailures + 1} of ${policy.fast.budget}`;
+  switch (status.state) {
+    case 'attempting':
+      return `attempt ${status.attempts + 1} under way${last}`;
+    case 'waiting-fast':
+      return `waiting until ${status.nextAttemptAt} for ${fast}${last}`;
+    case 'waiting-slow':
+      return `waiting until ${status.nextAttemptAt}: slow step ${status.slowSteps} of ${policy.slow.stepsMs.length}${last}`;
+    case 'held-no-endpoint':
+      return `held since ${status.heldSince}: the merchant has no address; it goes when one is set (${fast})${last}`;
+    case 'held-breaker':
+      return `held since ${status.heldSince}: the breaker of the merchant is not closed (${fast})${last}`;
+    case 'held-paused':
+      return `held since ${status.heldSince}: the merchant is paused by an operator (${fast})${last}`;
+    case 'own-fault':
+      return `our own fault since ${status.faultSince} keeps it from attempting: ${status.reason}${last}`;
+    case 'delivered':
+      return `delivered at ${status.endedAt} in attempt ${status.attempts}${last}`;
+    case 'failed':
+      return `FAILED at ${status.endedAt} after ${status.attempts} attempts: ${status.reason}${last}`;
+    case 'cancelled':
+      return `cancelled at ${status.endedAt ?? 'an unknown time'} after ${status.attempts} attempts${last}`;
+  }
+}

@@ -1,0 +1,473 @@
+import {
+  ActivityCancellationType,
+  ActivityFailure,
+  allHandlersFinished,
+  ApplicationFailure,
+  CancellationScope,
+  CancelledFailure,
+  condition,
+  isCancellation,
+  log,
+  proxyActivities,
+  setCurrentDetails,
+  setHandler,
+  TimeoutFailure,
+  upsertSearchAttributes,
+  workflowInfo,
+} from '@temporalio/workflow';
+import { defineSearchAttributeKey, type RetryPolicy, type SearchAttributePair } from '@temporalio/common';
+import type { AttemptResult, DeliveryActivities, GateRequest } from '../activities/types.ts';
+import { checkDeliveryInput, deliveryWorkflowId, isMoneyDelivery, type DeliveryInput } from '../contract.ts';
+import type { HeldReason } from '../policy/gate.ts';
+import {
+  climb,
+  judgeTryNow,
+  nearestBound,
+  newLadders,
+  type Bound,
+  type FailureReason,
+  type Ladders,
+} from '../policy/ladders.ts';
+import { policyWith, type Policy } from '../policy/policy.ts';
+import { statusInWords, type DeliveryState, type DeliveryStatus } from '../policy/status.ts';
+import { outcomeUnknown, verdictInWords, type Verdict } from '../policy/verdicts.ts';
+import { asRelease } from './message-checks.ts';
+import {
+  releaseSignal,
+  statusQuery,
+  tryNowSignal,
+  tryNowUpdate,
+  type Release,
+  type TryNowOutcome,
+} from './messages.ts';
+
+/** Time that an attempt may take beside its exchange: reading the gate before it, reporting after it. */
+const ATTEMPT_OVERHEAD_MS = 15_000;
+/** How long after a bound an attempt that was begun before it may still bring its verdict (R24), beside the exchange. */
+const AFTER_BOUND_MS = 5_000;
+/** A wait shorter than this is not published as a search attribute: it would be over before anyone looked. */
+const PUBLISH_WAITS_FROM_MS = 60_000;
+
+const stateKey = defineSearchAttributeKey('WebhookState', 'KEYWORD');
+const merchantKey = defineSearchAttributeKey('WebhookMerchant', 'KEYWORD');
+const eventKey = defineSearchAttributeKey('WebhookEvent', 'KEYWORD');
+const paymentKey = defineSearchAttributeKey('WebhookPayment', 'KEYWORD');
+const moneyKey = defineSearchAttributeKey('WebhookMoney', 'BOOL');
+
+/** R6: our own faults are retried for as long as the delivery lives; a lost outcome is not retried (R7). */
+const attemptRetry: RetryPolicy = {
+  initialInterval: '1 second',
+  backoffCoefficient: 2,
+  maximumInterval: '30 seconds',
+  nonRetryableErrorTypes: ['TemporalTimeout:StartToClose'],
+};
+
+/**
+ * One webhook for one merchant, from acceptance to its end. Completes with the final {@link DeliveryStatus}
+ * when delivered; fails with an `ApplicationFailure` of type `DeliveryFailed` that carries it otherwise (R80),
+ * or of type `InvalidDeliveryInput` if the input breaks R71.
+ */
+export async function delivery(input: unknown): Promise<DeliveryStatus> {
+  const run = new DeliveryRun(accept(input));
+  setHandler(statusQuery, () => run.status());
+  setHandler(releaseSignal, (release) => run.release(release));
+  setHandler(tryNowSignal, () => run.askToTryNow());
+  setHandler(tryNowUpdate, () => run.tryNow());
+  return await run.untilItEnds();
+}
+
+/** A workflow checks its input itself, since anyone may have started it. */
+function accept(input: unknown): DeliveryInput {
+  const checked = checkDeliveryInput(input);
+  if (!checked.ok)
+    throw invalidInput(checked.problems.map((problem) => `${problem.field} ${problem.message}`));
+  const { merchantId, webhookId } = checked.input;
+  const expectedId = deliveryWorkflowId(merchantId, webhookId);
+  if (workflowInfo().workflowId !== expectedId) throw invalidInput([`workflowId must be "${expectedId}"`]);
+  return checked.input;
+}
+
+function invalidInput(problems: string[]): ApplicationFailure {
+  return ApplicationFailure.create({
+    type: 'InvalidDeliveryInput',
+    message: problems.join('; '),
+    details: [problems],
+    nonRetryable: true,
+  });
+}
+
+interface Hold {
+  readonly since: number;
+  reason: HeldReason;
+  /** R47: how often it has asked by itself. */
+  asks: number;
+}
+
+interface Pause {
+  readonly ladder: 'fast' | 'slow';
+  readonly until: number;
+  /** R83: somebody asked to try now. */
+  tryNow?: { outcome?: TryNowOutcome };
+}
+
+class DeliveryRun {
+  private readonly input: DeliveryInput;
+  private readonly policy: Policy;
+  private readonly money: boolean;
+  private readonly acceptedAt: number;
+  private ladders: Ladders = newLadders;
+  private attempts = 0;
+  private state: DeliveryState = 'attempting';
+  private publishedState: DeliveryState | undefined;
+  private lastVerdict: Verdict | undefined;
+  private reason: FailureReason | undefined;
+  private endedAt: number | undefined;
+  private pause: Pause | undefined;
+  private hold: Hold | undefined;
+  /** Number of the latest gate call; a release for an earlier one is stale. */
+  private call = 0;
+  private released: Release | undefined;
+
+  constructor(input: DeliveryInput) {
+    this.input = input;
+    this.policy = policyWith(input.policy);
+    this.money = isMoneyDelivery(input);
+    this.acceptedAt = workflowInfo().startTime.getTime();
+  }
+
+  async untilItEnds(): Promise<DeliveryStatus> {
+    this.publishAttributesLeftOut();
+    try {
+      await this.untilDelivered();
+    } catch (error) {
+      if (isCancellation(error)) this.end('cancelled');
+      throw error;
+    } finally {
+      await CancellationScope.nonCancellable(async () => {
+        if (this.hold !== undefined && this.endedAt !== undefined) await this.leaveRoom();
+        await condition(allHandlersFinished);
+      });
+    }
+    return this.status();
+  }
+
+  /** R90. */
+  status(): DeliveryStatus {
+    const { merchantId, webhookId, type, paymentId } = this.input;
+    const open = this.endedAt === undefined;
+    return {
+      merchantId,
+      webhookId,
+      type,
+      ...(paymentId === undefined ? {} : { paymentId }),
+      money: this.money,
+      state: this.state,
+      acceptedAt: rfc3339(this.acceptedAt),
+      attempts: this.attempts,
+      fastFailures: this.ladders.fastFailures,
+      slowSteps: this.ladders.slowSteps,
+      ...(this.pause === undefined ? {} : { nextAttemptAt: rfc3339(this.pause.until) }),
+      ...(this.hold === undefined ? {} : { heldSince: rfc3339(this.hold.since) }),
+      ...(open ? { endsAt: rfc3339(this.bound().at) } : {}),
+      ...(this.endedAt === undefined ? {} : { endedAt: rfc3339(this.endedAt) }),
+      ...(this.lastVerdict === undefined ? {} : { lastVerdict: this.lastVerdict }),
+      ...(this.reason === undefined ? {} : { reason: this.reason }),
+    };
+  }
+
+  release(message: unknown): void {
+    const release = asRelease(message);
+    if (release?.call === this.call) this.released = release;
+  }
+
+  /** R83, as a signal: nobody waits to be told. */
+  askToTryNow(): void {
+    if (this.pause !== undefined) this.pause.tryNow ??= {};
+  }
+
+  /** R83, as an update: answers when the attempt has its verdict. */
+  async tryNow(): Promise<TryNowOutcome> {
+    if (this.hold !== undefined) return { outcome: 'held', reason: this.hold.reason };
+    if (this.pause === undefined) return { outcome: 'already-attempting' };
+    const request = (this.pause.tryNow ??= {});
+    await condition(() => request.outcome !== undefined);
+    return request.outcome ?? { outcome: 'cancelled' };
+  }
+
+  private async untilDelivered(): Promise<void> {
+    for (;;) {
+      this.failAtBound();
+      const result = await this.attempt();
+      switch (result.type) {
+        case 'held':
+          await this.untilReleased();
+          break;
+        case 'bound-reached':
+          await condition(() => false, this.untilBound());
+          break;
+        case 'verdict': {
+          if (result.verdict.kind !== 'delivered') this.failAtBound();
+          const { ladders, decision } = climb(
+            this.policy,
+            this.ladders,
+            result.verdict,
+            this.money,
+            Date.now(),
+          );
+          this.ladders = ladders;
+          if (decision.next === 'end-delivered') return this.end('delivered');
+          if (decision.next === 'end-failed') throw this.failed(decision.reason);
+          if (await this.deliveredDuringPause(decision.ladder, decision.pauseMs))
+            return this.end('delivered');
+          break;
+        }
+      }
+    }
+  }
+
+  /** One activity: gate, sign, POST. Its verdict is returned whatever it is; only cancellation throws (R82). */
+  private async attempt(tryNow = false): Promise<AttemptResult> {
+    const startedAt = Date.now();
+    this.enter('attempting');
+    const result = await this.callAttempt(tryNow).catch((error: unknown) => this.whatEnded(error, startedAt));
+    if (result.type === 'verdict') {
+      this.attempts += 1;
+      this.lastVerdict = result.verdict;
+      this.hold = undefined;
+    }
+    if (result.type === 'held' && !tryNow) this.refused(result.reason);
+    // R82: a POST in flight was let finish; 2xx is delivered, anything else is cancelled.
+    const delivered = result.type === 'verdict' && result.verdict.kind === 'delivered';
+    if (CancellationScope.current().consideredCancelled && !delivered) {
+      throw new CancelledFailure('cancelled during an attempt');
+    }
+    return result;
+  }
+
+  private callAttempt(tryNow: boolean): Promise<AttemptResult> {
+    const { attemptTimeoutMs } = this.policy;
+    const number = this.attempts + 1;
+    const { attempt } = proxyActivities<DeliveryActivities>({
+      startToCloseTimeout: attemptTimeoutMs + ATTEMPT_OVERHEAD_MS,
+      scheduleToCloseTimeout: this.untilBound() + attemptTimeoutMs + AFTER_BOUND_MS,
+      retry: attemptRetry,
+      cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+      priority: { fairnessKey: this.input.merchantId },
+      summary: `attempt ${number}${tryNow ? ' (try now)' : ''}`,
+    });
+    return attempt({
+      gate: this.gateRequest(tryNow),
+      body: this.input.body,
+      createdAt: rfc3339(this.acceptedAt),
+      attempt: number,
+      timeoutMs: attemptTimeoutMs,
+      postWithinMs: this.untilBound(),
+    });
+  }
+
+  /** What an attempt that did not return means: R7, a bound, or a cancellation; anything else is passed on. */
+  private whatEnded(error: unknown, startedAt: number): AttemptResult {
+    if (isCancellation(error) || CancellationScope.current().consideredCancelled) {
+      throw new CancelledFailure('cancelled during an attempt');
+    }
+    if (error instanceof ActivityFailure && error.cause instanceof TimeoutFailure) {
+      if (error.cause.timeoutType === 'START_TO_CLOSE') {
+        return { type: 'verdict', verdict: outcomeUnknown(Date.now() - startedAt) };
+      }
+      return { type: 'bound-reached' };
+    }
+    throw error;
+  }
+
+  /** R10, R20: waits out a ladder pause, cut at a bound (R21, R24). Tells whether a try now has delivered meanwhile. */
+  private async deliveredDuringPause(ladder: 'fast' | 'slow', pauseMs: number): Promise<boolean> {
+    const pause: Pause = { ladder, until: Date.now() + Math.min(pauseMs, this.untilBound()) };
+    this.pause = pause;
+    try {
+      for (;;) {
+        const waitMs = pause.until - Date.now();
+        if (waitMs <= 0) return false;
+        this.enter(ladder === 'fast' ? 'waiting-fast' : 'waiting-slow', waitMs);
+        const asked = await condition(() => pause.tryNow !== undefined, waitMs, {
+          summary: this.pauseSummary(ladder),
+        });
+        if (!asked) return false;
+        if (await this.tryNowDelivers(pause)) return true;
+      }
+    } finally {
+      this.pause = undefined;
+    }
+  }
+
+  /** R83: an attempt that spends no budget; the pause goes on unless its verdict ends the delivery. */
+  private async tryNowDelivers(pause: Pause): Promise<boolean> {
+    const answer = (outcome: TryNowOutcome) => {
+      if (pause.tryNow !== undefined) pause.tryNow.outcome = outcome;
+      delete pause.tryNow;
+    };
+    const result = await this.attempt(true);
+    if (result.type === 'held') return (answer({ outcome: 'held', reason: result.reason }), false);
+    if (result.type === 'bound-reached') {
+      answer({ outcome: 'failed', reason: this.bound().reason });
+      return false;
+    }
+    const { verdict } = result;
+    const decision = judgeTryNow(verdict, this.money);
+    switch (decision.next) {
+      case 'end-delivered':
+        answer({ outcome: 'delivered', verdict });
+        return true;
+      case 'end-failed':
+        answer({ outcome: 'failed', reason: decision.reason, verdict });
+        throw this.failed(decision.reason);
+      case 'pause-goes-on':
+        answer({ outcome: 'pause-goes-on', verdict, nextAttemptAt: rfc3339(pause.until) });
+        return false;
+    }
+  }
+
+  /** R50: notes a refusal; the hold keeps its beginning when the delivery asks again. */
+  private refused(reason: HeldReason): void {
+    this.hold ??= { since: Date.now(), reason, asks: 0 };
+    if (reason !== 'draining') this.hold.reason = reason;
+  }
+
+  /** R47, R50: waits to be woken, and as a safety net asks by itself now and then, until the gate lets it pass. */
+  private async untilReleased(): Promise<void> {
+    while (this.hold !== undefined) {
+      const waitMs = Math.min(this.untilNextAsk(this.hold), this.untilBound());
+      this.enter('held-no-endpoint', waitMs);
+      const released = await condition(() => this.released !== undefined, waitMs, {
+        summary: 'held: asks by itself',
+      });
+      if (released) return;
+      this.failAtBound();
+      this.hold.asks += 1;
+      const answer = await this.ask();
+      if (answer.type === 'pass') return;
+      this.refused(answer.reason);
+    }
+  }
+
+  /** R47: once soon after the hold began, then rarely; spread so that deliveries do not ask all at once. */
+  private untilNextAsk(hold: Hold): number {
+    const { firstAskMs, firstAskSpreadMs, askEveryMs, askEverySpreadMs } = this.policy.held;
+    if (hold.asks > 0) return askEveryMs + Math.random() * askEverySpreadMs;
+    return Math.max(0, firstAskMs + (Math.random() * 2 - 1) * firstAskSpreadMs);
+  }
+
+  /** An activity of its own that carries no body: asks would otherwise fill the history in weeks. */
+  private async ask() {
+    const { ask } = proxyActivities<DeliveryActivities>({
+      startToCloseTimeout: ATTEMPT_OVERHEAD_MS,
+      scheduleToCloseTimeout: this.untilBound() + AFTER_BOUND_MS,
+      retry: { initialInterval: '1 second', maximumInterval: '30 seconds' },
+      priority: { fairnessKey: this.input.merchantId },
+      summary: 'held: asks the gate',
+    });
+    try {
+      return await ask(this.gateRequest());
+    } catch (error) {
+      this.failAtBound();
+      throw error;
+    }
+  }
+
+  /** R82: a held delivery that ends leaves the waiting room. */
+  private async leaveRoom(): Promise<void> {
+    const { merchantId, webhookId } = this.input;
+    const { leaveRoom } = proxyActivities<DeliveryActivities>({
+      startToCloseTimeout: ATTEMPT_OVERHEAD_MS,
+      scheduleToCloseTimeout: 4 * ATTEMPT_OVERHEAD_MS,
+      summary: 'leaves the waiting room',
+    });
+    try {
+      await leaveRoom({ merchantId, webhookId });
+    } catch (error) {
+      // The entity drops a delivery that has ended when it would wake it: only tidiness is lost.
+      if (!(error instanceof ActivityFailure)) throw error;
+      log.warn('could not leave the waiting room', { merchantId, webhookId, error: error.message });
+    }
+  }
+
+  private gateRequest(tryNow = false): GateRequest {
+    const { released } = this;
+    this.released = undefined;
+    this.call += 1;
+    return {
+      merchantId: this.input.merchantId,
+      webhookId: this.input.webhookId,
+      call: this.call,
+      fastFailures: this.ladders.fastFailures,
+      ...(this.hold === undefined ? {} : { heldSince: this.hold.since }),
+      ...(released === undefined ? {} : { releasedAtVersion: released.version }),
+      ...(tryNow ? { tryNow } : {}),
+    };
+  }
+
+  private bound(): Bound {
+    return nearestBound(this.policy, this.ladders, this.acceptedAt);
+  }
+
+  private untilBound(): number {
+    return Math.max(0, this.bound().at - Date.now());
+  }
+
+  private failAtBound(): void {
+    const bound = this.bound();
+    if (Date.now() >= bound.at) throw this.failed(bound.reason);
+  }
+
+  private failed(reason: FailureReason): ApplicationFailure {
+    this.reason = reason;
+    this.end('failed');
+    const last =
+      this.lastVerdict === undefined ? 'never attempted' : `last answer: ${verdictInWords(this.lastVerdict)}`;
+    return ApplicationFailure.create({
+      type: 'DeliveryFailed',
+      message: `${reason} after ${this.attempts} attempts; ${last}`,
+      details: [this.status()],
+      nonRetryable: true,
+    });
+  }
+
+  private end(state: 'delivered' | 'failed' | 'cancelled'): void {
+    this.endedAt = Date.now();
+    this.pause = undefined;
+    this.enter(state);
+  }
+
+  /** Takes on a state and tells it to the Temporal UI; a wait is also published as a search attribute if it is long. */
+  private enter(state: DeliveryState, waitMs = 0): void {
+    this.state = state;
+    setCurrentDetails(statusInWords(this.status(), this.policy));
+    if (waitMs < PUBLISH_WAITS_FROM_MS || state === this.publishedState) return;
+    this.publishedState = state;
+    upsertSearchAttributes([{ key: stateKey, value: state }]);
+  }
+
+  private pauseSummary(ladder: 'fast' | 'slow'): string {
+    const { fastFailures, slowSteps } = this.ladders;
+    return ladder === 'fast'
+      ? `fast ladder: pause ${fastFailures} of ${this.policy.fast.budget - 1}`
+      : `slow ladder: step ${slowSteps} of ${this.policy.slow.stepsMs.length}`;
+  }
+
+  /** Our own client sets these at the start, where they cost nothing; others may leave them to us. */
+  private publishAttributesLeftOut(): void {
+    const present = workflowInfo().typedSearchAttributes;
+    const { merchantId, type, paymentId } = this.input;
+    const missing: SearchAttributePair[] = [];
+    if (present.get(merchantKey) !== merchantId) missing.push({ key: merchantKey, value: merchantId });
+    if (present.get(eventKey) !== type) missing.push({ key: eventKey, value: type });
+    if (present.get(moneyKey) !== this.money) missing.push({ key: moneyKey, value: this.money });
+    if (paymentId !== undefined && present.get(paymentKey) !== paymentId) {
+      missing.push({ key: paymentKey, value: paymentId });
+    }
+    if (missing.length > 0) upsertSearchAttributes(missing);
+  }
+}
+
+function rfc3339(unixMs: number): string {
+  return new Date(unixMs).toISOString();
+}

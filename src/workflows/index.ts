@@ -1,0 +1,2 @@
+export { delivery } from './delivery.ts';
+export { merchantBreaker } from './merchant-breaker.ts';

@@ -1,0 +1,29 @@
+import * as v from 'valibot';
+import type { Endpoint, SealedSecret } from '../policy/gate.ts';
+import type { Release, Report } from './messages.ts';
+
+// Anyone with access to the namespace can send a signal: what does not have the right shape is ignored,
+// since an exception in a handler would block the workflow for good.
+
+const number = v.pipe(v.number(), v.finite());
+const sealed = v.custom<SealedSecret>((value) => typeof value === 'string' && value.length > 0);
+
+const endpointSchema = v.object({
+  url: v.pipe(v.string(), v.url()),
+  secret: sealed,
+  nextSecret: v.exactOptional(sealed),
+});
+const reportSchema = v.object({
+  holds: v.array(v.object({ webhookId: v.string(), call: number, fastFailures: number, heldSince: number })),
+  left: v.array(v.string()),
+});
+const releaseSchema = v.object({ call: number, version: number });
+
+export const asEndpoint = (message: unknown): Endpoint | undefined => parsed(endpointSchema, message);
+export const asReport = (message: unknown): Report | undefined => parsed(reportSchema, message);
+export const asRelease = (message: unknown): Release | undefined => parsed(releaseSchema, message);
+
+function parsed<T>(schema: v.GenericSchema<unknown, T>, message: unknown): T | undefined {
+  const result = v.safeParse(schema, message);
+  return result.success ? result.output : undefined;
+}

@@ -1,0 +1,22 @@
+import { defaultPayloadConverter, type Payload, type PayloadConverter } from '@temporalio/common';
+
+/**
+ * Takes any payload that a stranger may have started or signalled a workflow with. One that cannot be
+ * decoded becomes an {@link Undecodable}, which the input check refuses; thrown here, it would block the
+ * workflow for good.
+ */
+export const payloadConverter: PayloadConverter = {
+  toPayload: (value) => defaultPayloadConverter.toPayload(value),
+  fromPayload<T>(payload: Payload): T {
+    try {
+      return defaultPayloadConverter.fromPayload<T>(payload);
+    } catch {
+      return new Undecodable() as T;
+    }
+  },
+};
+
+/** Stands for a payload that is not JSON. */
+export class Undecodable {
+  readonly undecodable = true;
+}
