@@ -57,10 +57,8 @@ const id = (longest: number) =>
     ),
   );
 
-/** R71: a merchant id. Ids that differ only in case are different merchants. */
-export const merchantIdSchema = id(64);
-/** R71: a webhook id. */
-export const webhookIdSchema = id(128);
+const merchantIdSchema = id(64);
+const webhookIdSchema = id(128);
 
 const typeSchema = v.pipe(
   v.string('must be a string'),
@@ -161,6 +159,12 @@ export function checkDeliveryInput(
   return result.success
     ? { ok: true, input: result.output }
     : { ok: false, problems: problemsOf(result.issues) };
+}
+
+/** R71: what is wrong with a merchant or webhook id, if anything. */
+export function checkId(field: 'merchantId' | 'webhookId', value: unknown): Problem[] {
+  const result = v.safeParse(field === 'merchantId' ? merchantIdSchema : webhookIdSchema, value);
+  return result.success ? [] : [{ field, message: result.issues[0].message }];
 }
 
 /** The problems that a schema found, without the values that had them: a value may be a body or a secret. */

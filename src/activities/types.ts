@@ -59,8 +59,6 @@ export interface WakeRequest {
 export interface WakeResult {
   /** How many of the page, from its start, were woken or found to have ended. */
   readonly reached: number;
-  /** Those of them that had ended. */
-  readonly ended: readonly string[];
 }
 
 /** Activities on the deliveries' task queue. */

@@ -123,7 +123,7 @@ function toWake({ webhookId, call }: Place): Pick<Place, 'webhookId' | 'call'> {
 }
 
 /** A page that was cancelled before it began has reached nobody. */
-function nobodyReached(error: unknown): Pick<WakeResult, 'reached'> {
+function nobodyReached(error: unknown): WakeResult {
   if (isCancellation(error)) return { reached: 0 };
   throw error;
 }

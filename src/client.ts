@@ -1,0 +1,227 @@
+/**
+ * What a payment platform's services import: hand over webhooks, ask where they are, set merchants'
+ * endpoints. It talks to Temporal only.
+ */
+import { Client, Connection, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
+import { defineSearchAttributeKey, type SearchAttributePair } from '@temporalio/common';
+import { loadClientConnectConfig } from '@temporalio/envconfig';
+import { v7 as uuidv7 } from 'uuid';
+import { DeliveryHandle } from './client/delivery-handle.ts';
+import { MerchantHandle } from './client/merchant-handle.ts';
+import { TemporalCalls } from './client/temporal-calls.ts';
+import {
+  checkDeliveryInput,
+  checkId,
+  DELIVERY_TASK_QUEUE,
+  DELIVERY_WORKFLOW,
+  deliveryWorkflowId,
+  isMoneyDelivery,
+  type DeliveryInput,
+} from './contract.ts';
+import { IdConflict, InvalidEndpoint, InvalidWebhook } from './errors.ts';
+import type { PolicyOverrides } from './policy/policy.ts';
+import { SecretBox, type KeySource } from './secrets.ts';
+
+export * from './errors.ts';
+export { SecretKeyError, type KeySource } from './secrets.ts';
+export type { Change, MerchantDescription } from './client/merchant-handle.ts';
+export type { DeliveryHandle, MerchantHandle };
+export type { EndpointSettings } from './endpoints.ts';
+export type { Problem } from './contract.ts';
+export type { DeliveryState, DeliveryStatus } from './policy/status.ts';
+export type { FailureReason } from './policy/ladders.ts';
+export type { Verdict } from './policy/verdicts.ts';
+export type { TryNowOutcome } from './workflows/messages.ts';
+
+/** How the client reaches Temporal and what it may do. */
+export interface HookladderOptions {
+  /**
+   * A Temporal client to use. Without one, the connection is made from the environment as all Temporal tools
+   * do: `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_PROFILE`, `TEMPORAL_TLS…`, `TEMPORAL_API_KEY`.
+   */
+  readonly client?: Client;
+  /** Limit of one call to Temporal, milliseconds; 10,000 by default. */
+  readonly connectTimeoutMs?: number;
+  /** Keys that seal merchants' secrets; by default `HOOKLADDER_SECRET_KEYS` or `HOOKLADDER_SECRET_KEYS_FILE`. */
+  readonly secretKeys?: KeySource;
+  /** R72: whether endpoints may be plain `http`; never in production. False by default. */
+  readonly allowHttp?: boolean;
+  /** Numbers that differ from the published rules, given to every delivery and merchant; for tests and demos. */
+  readonly policy?: PolicyOverrides;
+}
+
+/** A webhook to deliver. */
+export interface Webhook {
+  /** R71: 1 to 64 of `A-Za-z0-9._-`; ids that differ in case are different merchants. */
+  readonly merchantId: string;
+  /** R71: 1 to 128 of `A-Za-z0-9._-`. Give your own to make handing over repeatable; without it a UUIDv7 is made. */
+  readonly webhookId?: string;
+  /** R71: event type, 1 to 128 of `a-z0-9._-`, such as `payment.status_changed`. */
+  readonly type: string;
+  /** R60, R71: JSON in UTF-8, at most 256 KiB; sent byte for byte. */
+  readonly body: string | Uint8Array;
+  /** The payment it belongs to, at most 128 characters, to find all its webhooks. */
+  readonly paymentId?: string;
+}
+
+/** What came of handing over a webhook. */
+export interface Accepted {
+  readonly webhookId: string;
+  readonly delivery: DeliveryHandle;
+  /** R70: false if Temporal knew this webhook already; then nothing was started. */
+  readonly started: boolean;
+  /** How the delivery that was there already stands. */
+  readonly existing?: 'open' | 'delivered' | 'failed' | 'cancelled';
+}
+
+/** Hands over webhooks and asks for their state. One for a process; safe to share. */
+export class Hookladder {
+  private readonly calls: TemporalCalls;
+  private readonly ownConnection: Connection | undefined;
+  private readonly settings: ConstructorParameters<typeof MerchantHandle>[2];
+
+  /** Connects when first used; nothing is sent before. */
+  constructor(options: HookladderOptions = {}) {
+    const { client, connection } = options.client ? { client: options.client } : connect();
+    this.ownConnection = connection;
+    this.calls = new TemporalCalls(client, options.connectTimeoutMs ?? 10_000);
+    const keys = options.secretKeys ?? keysFromEnvironment();
+    this.settings = {
+      secrets: keys && new SecretBox(keys),
+      allowHttp: options.allowHttp ?? false,
+      policy: options.policy,
+    };
+  }
+
+  /**
+   * R70: hands over a webhook. When this resolves it is stored, and will be delivered or end as FAILED by the
+   * rules. Calling again with the same merchant and webhook id starts nothing and says so.
+   * @throws {@link InvalidWebhook} before anything is stored (R71); {@link IdConflict} if the id belongs to a
+   *   delivery with another body or type; {@link TemporalUnavailable}, after which the same call may be repeated.
+   */
+  async deliver(webhook: Webhook): Promise<Accepted> {
+    const input = this.inputOf(webhook);
+    const { merchantId, webhookId } = input;
+    const delivery = new DeliveryHandle(this.calls, merchantId, webhookId);
+    try {
+      await this.calls.call(() => this.start(input));
+      return { webhookId, delivery, started: true };
+    } catch (error) {
+      if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+      return { webhookId, delivery, started: false, existing: await this.existing(input) };
+    }
+  }
+
+  /** The delivery of a webhook that was handed over before. */
+  delivery(merchantId: string, webhookId: string): DeliveryHandle {
+    const problems = [...checkId('merchantId', merchantId), ...checkId('webhookId', webhookId)];
+    if (problems.length > 0) throw new InvalidWebhook(problems);
+    return new DeliveryHandle(this.calls, merchantId, webhookId);
+  }
+
+  /** A merchant, known or not. */
+  merchant(merchantId: string): MerchantHandle {
+    const problems = checkId('merchantId', merchantId);
+    if (problems.length > 0) throw new InvalidEndpoint(problems);
+    return new MerchantHandle(this.calls, merchantId, this.settings);
+  }
+
+  /** Closes the connection if the client made it itself. */
+  async close(): Promise<void> {
+    await this.ownConnection?.close();
+  }
+
+  private inputOf(webhook: Webhook): DeliveryInput {
+    const { webhookId = uuidv7(), body, ...rest } = webhook;
+    const { policy } = this.settings;
+    const input = { ...rest, webhookId, body: textOf(body), ...(policy === undefined ? {} : { policy }) };
+    const checked = checkDeliveryInput(input);
+    if (!checked.ok) throw new InvalidWebhook(checked.problems);
+    return checked.input;
+  }
+
+  private async start(input: DeliveryInput): Promise<void> {
+    const { merchantId, webhookId, type } = input;
+    await this.calls.client.workflow.start(DELIVERY_WORKFLOW, {
+      workflowId: deliveryWorkflowId(merchantId, webhookId),
+      taskQueue: DELIVERY_TASK_QUEUE,
+      args: [input],
+      workflowIdReusePolicy: 'REJECT_DUPLICATE',
+      workflowIdConflictPolicy: 'FAIL',
+      staticSummary: `${type} for merchant ${merchantId}`,
+      typedSearchAttributes: searchAttributes(input),
+      priority: { fairnessKey: merchantId },
+    });
+  }
+
+  /** R70: how the delivery that has this id stands, if it is the same webhook. */
+  private async existing(input: DeliveryInput): Promise<NonNullable<Accepted['existing']>> {
+    const { merchantId, webhookId } = input;
+    const { client } = this.calls;
+    const workflowId = deliveryWorkflowId(merchantId, webhookId);
+    const { status, runId } = await this.calls.call(() => client.workflow.getHandle(workflowId).describe());
+    const { history } = await this.calls.call(() =>
+      client.workflowService.getWorkflowExecutionHistory({
+        namespace: client.options.namespace,
+        execution: { workflowId, runId },
+        maximumPageSize: 1,
+      }),
+    );
+    const started = history?.events?.[0]?.workflowExecutionStartedEventAttributes;
+    const [known] = await this.calls.decode(started?.input?.payloads);
+    if (!isSameWebhook(known, input)) throw new IdConflict(merchantId, webhookId);
+    switch (status.name) {
+      case 'COMPLETED':
+        return 'delivered';
+      case 'FAILED':
+        return 'failed';
+      case 'CANCELLED':
+      case 'TERMINATED':
+        return 'cancelled';
+      default:
+        return 'open';
+    }
+  }
+}
+
+function connect(): { client: Client; connection: Connection } {
+  const { connectionOptions, namespace } = loadClientConnectConfig();
+  const connection = Connection.lazy(connectionOptions);
+  return {
+    connection,
+    client: new Client({ connection, ...(namespace === undefined ? {} : { namespace }) }),
+  };
+}
+
+function keysFromEnvironment(): KeySource | undefined {
+  const { HOOKLADDER_SECRET_KEYS: keys, HOOKLADDER_SECRET_KEYS_FILE: keysFile } = process.env;
+  if (keysFile) return { keysFile };
+  return keys ? { keys } : undefined;
+}
+
+/** The exact text of a body. Bytes that are not UTF-8 are refused; a byte order mark is kept for the check to find. */
+function textOf(body: string | Uint8Array): string {
+  if (!(body instanceof Uint8Array)) return body;
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
+  } catch {
+    throw new InvalidWebhook([{ field: 'body', message: 'must be valid UTF-8' }]);
+  }
+}
+
+function searchAttributes(input: DeliveryInput): SearchAttributePair[] {
+  const { merchantId, type, paymentId } = input;
+  return [
+    { key: defineSearchAttributeKey('WebhookMerchant', 'KEYWORD'), value: merchantId },
+    { key: defineSearchAttributeKey('WebhookEvent', 'KEYWORD'), value: type },
+    { key: defineSearchAttributeKey('WebhookMoney', 'BOOL'), value: isMoneyDelivery(input) },
+    ...(paymentId === undefined
+      ? []
+      : [{ key: defineSearchAttributeKey('WebhookPayment', 'KEYWORD'), value: paymentId }]),
+  ];
+}
+
+function isSameWebhook(known: unknown, input: DeliveryInput): boolean {
+  if (typeof known !== 'object' || known === null || !('body' in known) || !('type' in known)) return false;
+  return known.body === input.body && known.type === input.type;
+}

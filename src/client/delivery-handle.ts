@@ -1,0 +1,154 @@
+import {
+  WorkflowFailedError,
+  WorkflowNotFoundError,
+  WorkflowUpdateFailedError,
+  type WorkflowExecutionDescription,
+  type WorkflowHandle,
+} from '@temporalio/client';
+import { ApplicationFailure, CancelledFailure, TerminatedFailure } from '@temporalio/common';
+import { deliveryWorkflowId } from '../contract.ts';
+import { DeliveryNotFound, InvalidWebhook } from '../errors.ts';
+import type { DeliveryStatus } from '../policy/status.ts';
+import { statusQuery, tryNowUpdate, type TryNowOutcome } from '../workflows/messages.ts';
+import { NO_LIMIT, type TemporalCalls } from './temporal-calls.ts';
+
+/** A try now answers when its attempt has a verdict: the exchange's limit and what surrounds it. */
+const TRY_NOW_LIMIT_MS = 30_000;
+/** `ApplicationErrorCategory.BENIGN` on the wire: an expected bounce, not a fault. */
+const BENIGN = 1;
+
+/** One delivery, open or ended. Made by {@link Hookladder.deliver} and {@link Hookladder.delivery}. */
+export class DeliveryHandle {
+  readonly merchantId: string;
+  readonly webhookId: string;
+  /** The Temporal workflow id, to find it in the UI. */
+  readonly workflowId: string;
+  private readonly calls: TemporalCalls;
+
+  constructor(calls: TemporalCalls, merchantId: string, webhookId: string) {
+    this.calls = calls;
+    this.merchantId = merchantId;
+    this.webhookId = webhookId;
+    this.workflowId = deliveryWorkflowId(merchantId, webhookId);
+  }
+
+  /**
+   * R90: where the webhook is now. An open or cancelled delivery is asked, for which a worker must run; one
+   * that was delivered or FAILED is read from its history.
+   * @throws {@link DeliveryNotFound}, {@link NoWorker}, {@link TemporalUnavailable}
+   */
+  async status(): Promise<DeliveryStatus> {
+    const description = await this.found(() => this.handle().describe());
+    switch (description.status.name) {
+      case 'COMPLETED':
+      case 'FAILED':
+        return await this.result();
+      case 'TERMINATED':
+        return { ...(await this.query()), state: 'cancelled', reason: 'terminated' };
+      default:
+        return withOwnFault(await this.query(), await this.ownFault(description));
+    }
+  }
+
+  /**
+   * Waits for the end, however long it takes, and returns the final status: `delivered`, `failed` or `cancelled`.
+   * @throws {@link InvalidWebhook} if somebody else started it with an input that breaks R71;
+   *   {@link DeliveryNotFound}, {@link TemporalUnavailable}
+   */
+  async result(): Promise<DeliveryStatus> {
+    try {
+      return await this.found(() => this.handle().result(), NO_LIMIT);
+    } catch (error) {
+      if (!(error instanceof WorkflowFailedError)) throw error;
+      const { cause } = error;
+      if (cause instanceof ApplicationFailure && cause.type === 'DeliveryFailed') {
+        return cause.details?.[0] as DeliveryStatus;
+      }
+      if (cause instanceof ApplicationFailure && cause.type === 'InvalidDeliveryInput') {
+        throw new InvalidWebhook([{ field: 'input', message: cause.message }]);
+      }
+      if (cause instanceof CancelledFailure) return await this.query();
+      if (cause instanceof TerminatedFailure) {
+        return { ...(await this.query()), state: 'cancelled', reason: 'terminated' };
+      }
+      throw error;
+    }
+  }
+
+  /**
+   * R83: ends a ladder pause now. Never passes the gate, and a failed try spends no budget. Answers when the
+   * attempt has its verdict.
+   * @returns `ended` if the delivery has ended already.
+   * @throws {@link DeliveryNotFound}, {@link NoWorker}, {@link TemporalUnavailable}
+   */
+  async tryNow(): Promise<TryNowOutcome | { readonly outcome: 'ended' }> {
+    try {
+      return await this.calls.askWorker(() => this.handle().executeUpdate(tryNowUpdate), TRY_NOW_LIMIT_MS);
+    } catch (error) {
+      if (error instanceof WorkflowUpdateFailedError && error.cause instanceof CancelledFailure) {
+        return { outcome: 'cancelled' };
+      }
+      if (!(error instanceof WorkflowNotFoundError)) throw error;
+      await this.found(() => this.handle().describe());
+      return { outcome: 'ended' };
+    }
+  }
+
+  /**
+   * R82: asks the delivery to end. A POST in flight is let finish: 2xx is still delivered. Does nothing if it has
+   * ended; {@link result} tells what came of it.
+   * @throws {@link DeliveryNotFound}, {@link TemporalUnavailable}
+   */
+  async cancel(): Promise<void> {
+    await this.found(() => this.handle().cancel()).catch(async (error: unknown) => {
+      if (!(error instanceof DeliveryNotFound)) throw error;
+      await this.found(() => this.handle().describe());
+    });
+  }
+
+  private handle(): WorkflowHandle<(input: unknown) => Promise<DeliveryStatus>> {
+    return this.calls.client.workflow.getHandle(this.workflowId);
+  }
+
+  private async found<T>(operation: () => Promise<T>, limitMs?: number): Promise<T> {
+    try {
+      return await this.calls.call(operation, limitMs);
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) throw new DeliveryNotFound(this.merchantId, this.webhookId);
+      throw error;
+    }
+  }
+
+  private async query(): Promise<DeliveryStatus> {
+    return await this.calls.askWorker(() => this.handle().query(statusQuery));
+  }
+
+  /** R6: an activity that is being retried after a failure that is not benign. */
+  private async ownFault({ raw }: WorkflowExecutionDescription) {
+    const pending = raw.pendingActivities?.find(
+      ({ attempt, lastFailure }) =>
+        (attempt ?? 0) > 1 && lastFailure && lastFailure.applicationFailureInfo?.category !== BENIGN,
+    );
+    if (pending === undefined) return undefined;
+    const [details] = await this.calls.decode(pending.lastFailure?.applicationFailureInfo?.details?.payloads);
+    const since =
+      typeof details === 'object' && details !== null && 'since' in details ? details.since : undefined;
+    return {
+      message: pending.lastFailure?.message ?? 'unknown',
+      ...(typeof since === 'string' ? { since } : {}),
+    };
+  }
+}
+
+function withOwnFault(
+  status: DeliveryStatus,
+  fault: { readonly message: string; readonly since?: string } | undefined,
+): DeliveryStatus {
+  if (fault === undefined) return status;
+  return {
+    ...status,
+    state: 'own-fault',
+    reason: fault.message,
+    ...(fault.since === undefined ? {} : { faultSince: fault.since }),
+  };
+}

@@ -1,0 +1,116 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { GATE_MEMO, merchantWorkflowId } from '../contract.ts';
+import { checkEndpointSettings, type EndpointSettings } from '../endpoints.ts';
+import { SecretKeyMissing } from '../errors.ts';
+import { signalMerchant } from '../merchants.ts';
+import type { Endpoint, GateView } from '../policy/gate.ts';
+import type { PolicyOverrides } from '../policy/policy.ts';
+import type { SecretBox } from '../secrets.ts';
+import { merchantQuery, removeEndpointSignal, setEndpointSignal } from '../workflows/messages.ts';
+import type { TemporalCalls } from './temporal-calls.ts';
+
+/** A change of an endpoint is durable at once; this long is waited for the merchant's entity to take it up. */
+const APPLIED_WITHIN_MS = 5_000;
+const APPLIED_POLL_MS = 50;
+
+/** A merchant as it stands. Secrets are never handed out. */
+export interface MerchantDescription {
+  readonly merchantId: string;
+  readonly endpoint?: { readonly url: string; readonly hasNextSecret: boolean };
+  /** Deliveries in the waiting room. */
+  readonly held: number;
+  /** Whether held deliveries are being released. */
+  readonly draining: boolean;
+}
+
+/** What came of a change: it is durable in any case. */
+export interface Change {
+  /** Whether the merchant's entity has taken it up already; if not, it will as soon as a worker runs. */
+  readonly applied: boolean;
+}
+
+/** One merchant. Made by {@link Hookladder.merchant}. */
+export class MerchantHandle {
+  readonly merchantId: string;
+  private readonly calls: TemporalCalls;
+  private readonly settings: {
+    readonly secrets: SecretBox | undefined;
+    readonly allowHttp: boolean;
+    readonly policy: PolicyOverrides | undefined;
+  };
+
+  constructor(calls: TemporalCalls, merchantId: string, settings: MerchantHandle['settings']) {
+    this.calls = calls;
+    this.merchantId = merchantId;
+    this.settings = settings;
+  }
+
+  /**
+   * R50, R72: sets where this merchant receives webhooks, in place of what was set before; deliveries held for
+   * want of an address start. The secret is sealed before it leaves this process.
+   * @throws {@link InvalidEndpoint}, {@link SecretKeyMissing}, {@link TemporalUnavailable}
+   */
+  async setEndpoint(settings: EndpointSettings): Promise<Change> {
+    const { url, secret, nextSecret } = checkEndpointSettings(settings, this.settings.allowHttp);
+    const { secrets } = this.settings;
+    if (secrets === undefined) throw new SecretKeyMissing();
+    const endpoint: Endpoint = {
+      url,
+      secret: await secrets.seal(this.merchantId, secret),
+      ...(nextSecret === undefined ? {} : { nextSecret: await secrets.seal(this.merchantId, nextSecret) }),
+    };
+    const before = await this.gate();
+    await this.calls.call(() =>
+      signalMerchant(this.calls.client, this.merchantId, setEndpointSignal, endpoint, this.settings.policy),
+    );
+    return await this.applied((gate) => gate !== undefined && gate.version > (before?.version ?? 0));
+  }
+
+  /**
+   * R50: takes the address away; deliveries of this merchant are held until one is set.
+   * @throws {@link TemporalUnavailable}
+   */
+  async removeEndpoint(): Promise<Change> {
+    await this.calls.call(() =>
+      signalMerchant(this.calls.client, this.merchantId, removeEndpointSignal, {}, this.settings.policy),
+    );
+    return await this.applied((gate) => gate?.endpoint === undefined);
+  }
+
+  /**
+   * How the merchant stands: its address and how many of its deliveries are held.
+   * @throws {@link NoWorker}, {@link TemporalUnavailable}
+   */
+  async describe(): Promise<MerchantDescription> {
+    const { merchantId } = this;
+    if ((await this.gate()) === undefined) return { merchantId, held: 0, draining: false };
+    const { gate, held } = await this.calls.askWorker(() => this.entity().query(merchantQuery));
+    const { endpoint, draining } = gate;
+    return {
+      merchantId,
+      ...(endpoint === undefined
+        ? {}
+        : { endpoint: { url: endpoint.url, hasNextSecret: endpoint.nextSecret !== undefined } }),
+      held,
+      draining,
+    };
+  }
+
+  private async applied(isApplied: (gate: GateView | undefined) => boolean): Promise<Change> {
+    const deadline = Date.now() + APPLIED_WITHIN_MS;
+    for (;;) {
+      if (isApplied(await this.gate())) return { applied: true };
+      if (Date.now() >= deadline) return { applied: false };
+      await sleep(APPLIED_POLL_MS);
+    }
+  }
+
+  private async gate(): Promise<GateView | undefined> {
+    const description = await this.calls.ifFound(() => this.entity().describe());
+    return description?.memo?.[GATE_MEMO] as GateView | undefined;
+  }
+
+  private entity() {
+    return this.calls.client.workflow.getHandle(merchantWorkflowId(this.merchantId));
+  }
+}

@@ -1,0 +1,85 @@
+import { isGrpcServiceError, ServiceError, WorkflowNotFoundError, type Client } from '@temporalio/client';
+import type { Payload } from '@temporalio/common';
+import { NoWorker, TemporalUnavailable } from '../errors.ts';
+
+// Status codes of gRPC, by their numbers on the wire.
+const DEADLINE_EXCEEDED = 4;
+const FAILED_PRECONDITION = 9;
+const UNAVAILABLE = 14;
+
+/** For a call that waits for something to happen, however long that takes. */
+export const NO_LIMIT = Number.POSITIVE_INFINITY;
+
+/** Calls Temporal within a time limit and turns what it says into the client's own errors. */
+export class TemporalCalls {
+  readonly client: Client;
+  private readonly limitMs: number;
+
+  constructor(client: Client, limitMs: number) {
+    this.client = client;
+    this.limitMs = limitMs;
+  }
+
+  /**
+   * @param limitMs - for calls that wait for something; the client's limit by default.
+   * @throws {@link TemporalUnavailable} if Temporal does not answer within the limit.
+   */
+  async call<T>(operation: () => Promise<T>, limitMs = this.limitMs): Promise<T> {
+    try {
+      if (limitMs === NO_LIMIT) return await operation();
+      return await this.client.connection.withDeadline(Date.now() + limitMs, operation);
+    } catch (error) {
+      const code = grpcCode(error);
+      if (code === UNAVAILABLE || code === DEADLINE_EXCEEDED) throw new TemporalUnavailable(error);
+      throw error;
+    }
+  }
+
+  /**
+   * A call that a worker must answer.
+   * @throws {@link NoWorker} if Temporal is there but no worker took it in time.
+   */
+  async askWorker<T>(operation: () => Promise<T>, limitMs = this.limitMs): Promise<T> {
+    try {
+      return await this.call(operation, limitMs);
+    } catch (error) {
+      const waitedForWorker =
+        error instanceof TemporalUnavailable && grpcCode(error.cause) === DEADLINE_EXCEEDED;
+      if (grpcCode(error) === FAILED_PRECONDITION || (waitedForWorker && (await this.isReachable()))) {
+        throw new NoWorker(error);
+      }
+      throw error;
+    }
+  }
+
+  /** Like {@link call}, but `undefined` if there is no such workflow. */
+  async ifFound<T>(operation: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await this.call(operation);
+    } catch (error) {
+      if (error instanceof WorkflowNotFoundError) return undefined;
+      throw error;
+    }
+  }
+
+  /** Decodes payloads that the SDK hands out raw. */
+  async decode(payloads: readonly Payload[] | null | undefined): Promise<unknown[]> {
+    const { payloadConverter, payloadCodecs } = this.client.options.loadedDataConverter;
+    let decoded = [...(payloads ?? [])];
+    for (const codec of payloadCodecs.toReversed()) decoded = await codec.decode(decoded);
+    return decoded.map((payload) => payloadConverter.fromPayload(payload));
+  }
+
+  private async isReachable(): Promise<boolean> {
+    return await this.call(() => this.client.workflowService.getSystemInfo({})).then(
+      () => true,
+      () => false,
+    );
+  }
+}
+
+function grpcCode(error: unknown): number | undefined {
+  if (isGrpcServiceError(error)) return error.code;
+  if (error instanceof ServiceError) return grpcCode(error.cause);
+  return undefined;
+}

@@ -1,0 +1,80 @@
+import type { Problem } from './contract.ts';
+
+/** Base of all errors that the client throws on purpose; `code` is stable. */
+export abstract class HookladderError extends Error {
+  abstract readonly code: string;
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+  }
+}
+
+/** R71: a webhook was refused before anything was stored. */
+export class InvalidWebhook extends HookladderError {
+  readonly code = 'INVALID_WEBHOOK';
+  /** What is wrong, field by field. */
+  readonly problems: readonly Problem[];
+  constructor(problems: readonly Problem[]) {
+    super(`the webhook was refused: ${inWords(problems)}`);
+    this.problems = problems;
+  }
+}
+
+/** R72: an endpoint was refused before anything was stored. */
+export class InvalidEndpoint extends HookladderError {
+  readonly code = 'INVALID_ENDPOINT';
+  /** What is wrong, field by field. */
+  readonly problems: readonly Problem[];
+  constructor(problems: readonly Problem[]) {
+    super(`the endpoint was refused: ${inWords(problems)}`);
+    this.problems = problems;
+  }
+}
+
+/** R70: the id belongs to a delivery with another body or type. */
+export class IdConflict extends HookladderError {
+  readonly code = 'ID_CONFLICT';
+  constructor(merchantId: string, webhookId: string) {
+    super(
+      `webhook ${webhookId} of merchant ${merchantId} exists with another body or type: ` +
+        'an id names one webhook; send a different one under an id of its own',
+    );
+  }
+}
+
+/** Temporal cannot be reached or did not answer in time. The call may be repeated: it is idempotent. */
+export class TemporalUnavailable extends HookladderError {
+  readonly code = 'TEMPORAL_UNAVAILABLE';
+  constructor(cause: unknown) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    super(`Temporal cannot be reached (${why}): check TEMPORAL_ADDRESS and repeat the call`, { cause });
+  }
+}
+
+/** Temporal answers, but no worker took the question. */
+export class NoWorker extends HookladderError {
+  readonly code = 'NO_WORKER';
+  constructor(cause: unknown) {
+    super('no worker answered in time: is a hookladder worker running for this namespace?', { cause });
+  }
+}
+
+/** Temporal knows no such delivery: never accepted, or closed for longer than the namespace keeps it. */
+export class DeliveryNotFound extends HookladderError {
+  readonly code = 'DELIVERY_NOT_FOUND';
+  constructor(merchantId: string, webhookId: string) {
+    super(`there is no delivery of webhook ${webhookId} for merchant ${merchantId}: check both ids`);
+  }
+}
+
+/** A client that sets endpoints needs a key to seal their secrets. */
+export class SecretKeyMissing extends HookladderError {
+  readonly code = 'SECRET_KEY_MISSING';
+  constructor() {
+    super('no key to seal secrets with: give `secretKeys` to the client or set HOOKLADDER_SECRET_KEYS_FILE');
+  }
+}
+
+function inWords(problems: readonly Problem[]): string {
+  return problems.map(({ field, message }) => `${field} ${message}`).join('; ');
+}

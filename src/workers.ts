@@ -1,0 +1,129 @@
+import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
+import {
+  bundleWorkflowCode,
+  NativeConnection,
+  Worker,
+  type WorkflowBundleWithSourceMap,
+  type WorkerOptions,
+} from '@temporalio/worker';
+import { fileURLToPath } from 'node:url';
+import { createDeliveryActivities } from './activities/attempt.ts';
+import { GateReader } from './activities/gate-reader.ts';
+import { Reporter } from './activities/reporter.ts';
+import { createMerchantActivities } from './activities/wake.ts';
+import { DELIVERY_TASK_QUEUE, MERCHANT_TASK_QUEUE } from './contract.ts';
+import { Sender } from './http/sender.ts';
+import { signalMerchant } from './merchants.ts';
+import type { PolicyOverrides } from './policy/policy.ts';
+import { SecretBox, type KeySource } from './secrets.ts';
+import { reportSignal } from './workflows/messages.ts';
+
+/** How the SDK connects; the same options serve the worker's own connection and its client. */
+export type TemporalConnection = Pick<
+  NonNullable<Parameters<typeof NativeConnection.connect>[0]>,
+  'address' | 'tls' | 'apiKey' | 'metadata'
+>;
+
+/** What the workers of one process need. */
+export interface WorkersOptions {
+  readonly connection: TemporalConnection;
+  readonly namespace: string;
+  /** Keys that open merchants' secrets. */
+  readonly secretKeys: KeySource;
+  /** Attempts under way at once in this process; 100 by default. */
+  readonly maxConcurrentAttempts?: number;
+  /** How long attempts under way may take to finish at shutdown, milliseconds; 30,000 by default. */
+  readonly shutdownGraceMs?: number;
+  /** For merchants whose entity this process starts; for tests and demos. */
+  readonly policy?: PolicyOverrides;
+  /** Made beforehand by {@link bundleWorkflows}; otherwise made now. */
+  readonly workflowBundle?: WorkflowBundleWithSourceMap;
+}
+
+/** The workers of one process, at work. */
+export interface RunningWorkers {
+  /** Resolves when all have shut down; rejects if one failed. */
+  readonly done: Promise<void>;
+  /** Lets attempts under way finish, reports what is gathered, closes the connections. Resolves like `done`. */
+  shutdown(): Promise<void>;
+}
+
+/** Files are TypeScript in the repository and JavaScript in the published package. */
+const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+const pathOf = (file: string) => fileURLToPath(new URL(`./workflows/${file}.${extension}`, import.meta.url));
+const payloadConverterPath = pathOf('payload-converter');
+
+/** Bundles the workflows; it takes a second or two and can be shared by many workers. */
+export async function bundleWorkflows(): Promise<WorkflowBundleWithSourceMap> {
+  return await bundleWorkflowCode({ workflowsPath: pathOf('index'), payloadConverterPath });
+}
+
+/**
+ * Starts one worker for deliveries and one for merchants' entities: on a queue of their own, they never wait
+ * behind a backlog of deliveries.
+ */
+export async function startWorkers(options: WorkersOptions): Promise<RunningWorkers> {
+  const { connection: connectionOptions, namespace } = options;
+  const connection = await NativeConnection.connect(connectionOptions);
+  const clientConnection = Connection.lazy({ ...connectionOptions, interceptors: [patientRetry()] });
+  const client = new Client({ connection: clientConnection, namespace });
+  const sender = new Sender();
+  const reporter = new Reporter((merchantId, report) =>
+    signalMerchant(client, merchantId, reportSignal, report, options.policy),
+  );
+  const shared = {
+    connection,
+    namespace,
+    workflowBundle: options.workflowBundle ?? (await bundleWorkflows()),
+    dataConverter: { payloadConverterPath },
+    shutdownGraceTime: options.shutdownGraceMs ?? 30_000,
+  } satisfies Partial<WorkerOptions>;
+  const deliveries = await Worker.create({
+    ...shared,
+    taskQueue: DELIVERY_TASK_QUEUE,
+    maxConcurrentActivityTaskExecutions: options.maxConcurrentAttempts ?? 100,
+    activities: createDeliveryActivities({
+      gate: new GateReader(client),
+      reporter,
+      secrets: new SecretBox(options.secretKeys),
+      sender,
+    }),
+  });
+  const merchants = await Worker.create({
+    ...shared,
+    taskQueue: MERCHANT_TASK_QUEUE,
+    activities: createMerchantActivities(client),
+  });
+  const workers = [deliveries, merchants];
+  const stop = () =>
+    workers.filter((worker) => worker.getState() === 'RUNNING').forEach((worker) => worker.shutdown());
+  // If one fails the other is of no use: both end, and the failure is told.
+  const runs = workers.map((worker) => worker.run().finally(stop));
+  const done = Promise.allSettled(runs).then(async (results) => {
+    await reporter.flush();
+    await sender.close();
+    await clientConnection.close();
+    await connection.close();
+    const failed = results.find((result) => result.status === 'rejected');
+    if (failed !== undefined) throw failed.reason;
+  });
+  return {
+    done,
+    async shutdown() {
+      stop();
+      await done;
+    },
+  };
+}
+
+/** Entities that continue as new turn signals away for a moment: the SDK's own retry would begin too late (1.7 s). */
+function patientRetry() {
+  return makeGrpcRetryInterceptor(
+    defaultGrpcRetryOptions({
+      initialIntervalMs: () => 30,
+      factor: 1.5,
+      maxIntervalMs: () => 500,
+      maxAttempts: 40,
+    }),
+  );
+}
