@@ -1,11 +1,5 @@
 import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
-import {
-  bundleWorkflowCode,
-  NativeConnection,
-  Worker,
-  type WorkflowBundleWithSourceMap,
-  type WorkerOptions,
-} from '@temporalio/worker';
+import { bundleWorkflowCode, NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
 import { fileURLToPath } from 'node:url';
 import { createDeliveryActivities } from './activities/attempt.ts';
 import { GateReader } from './activities/gate-reader.ts';
@@ -15,8 +9,12 @@ import { DELIVERY_TASK_QUEUE, MERCHANT_TASK_QUEUE } from './contract.ts';
 import { Sender } from './http/sender.ts';
 import { signalMerchant } from './merchants.ts';
 import type { PolicyOverrides } from './policy/policy.ts';
+import { checkSearchAttributes } from './search-attributes.ts';
 import { SecretBox, type KeySource } from './secrets.ts';
 import { reportSignal } from './workflows/messages.ts';
+
+/** Workflow code, bundled beforehand. */
+export type WorkflowBundleOption = NonNullable<WorkerOptions['workflowBundle']>;
 
 /** How the SDK connects; the same options serve the worker's own connection and its client. */
 export type TemporalConnection = Pick<
@@ -37,7 +35,7 @@ export interface WorkersOptions {
   /** For merchants whose entity this process starts; for tests and demos. */
   readonly policy?: PolicyOverrides;
   /** Made beforehand by {@link bundleWorkflows}; otherwise made now. */
-  readonly workflowBundle?: WorkflowBundleWithSourceMap;
+  readonly workflowBundle?: WorkflowBundleOption;
 }
 
 /** The workers of one process, at work. */
@@ -54,8 +52,9 @@ const pathOf = (file: string) => fileURLToPath(new URL(`./workflows/${file}.${ex
 const payloadConverterPath = pathOf('payload-converter');
 
 /** Bundles the workflows; it takes a second or two and can be shared by many workers. */
-export async function bundleWorkflows(): Promise<WorkflowBundleWithSourceMap> {
-  return await bundleWorkflowCode({ workflowsPath: pathOf('index'), payloadConverterPath });
+export async function bundleWorkflows(): Promise<WorkflowBundleOption> {
+  const { code } = await bundleWorkflowCode({ workflowsPath: pathOf('index'), payloadConverterPath });
+  return { code };
 }
 
 /**
@@ -67,6 +66,7 @@ export async function startWorkers(options: WorkersOptions): Promise<RunningWork
   const connection = await NativeConnection.connect(connectionOptions);
   const clientConnection = Connection.lazy({ ...connectionOptions, interceptors: [patientRetry()] });
   const client = new Client({ connection: clientConnection, namespace });
+  await checkSearchAttributes(client);
   const sender = new Sender();
   const reporter = new Reporter((merchantId, report) =>
     signalMerchant(client, merchantId, reportSignal, report, options.policy),

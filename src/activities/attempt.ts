@@ -100,7 +100,7 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
       log.info('attempt', {
         merchantId,
         webhookId,
-        attempt: request.attempt,
+        webhookAttempt: request.attempt,
         verdict: verdict.kind,
         answer: verdictInWords(verdict),
         durationMs: verdict.durationMs,

@@ -1,0 +1,124 @@
+import { loadClientConnectConfig } from '@temporalio/envconfig';
+import * as v from 'valibot';
+import { SecretBox, type KeySource } from './secrets.ts';
+import type { TemporalConnection } from './workers.ts';
+
+/** The environment does not say what a worker needs; each line names a variable and the remedy. */
+export class ConfigurationError extends Error {
+  readonly code = 'CONFIGURATION';
+  constructor(problems: readonly string[]) {
+    super(['the worker cannot start:', ...problems.map((problem) => `  ${problem}`)].join('\n'));
+    this.name = 'ConfigurationError';
+  }
+}
+
+/** What a worker takes from its environment. */
+export interface WorkerConfiguration {
+  readonly connection: TemporalConnection & { readonly address: string };
+  readonly namespace: string;
+  readonly secretKeys: KeySource;
+  readonly maxConcurrentAttempts: number;
+  readonly shutdownGraceMs: number;
+  readonly logLevel: LogLevel;
+}
+
+export type LogLevel = (typeof logLevels)[number];
+
+const logLevels = ['trace', 'debug', 'info', 'warn', 'error'] as const;
+
+const wholeNumber = (least: number, most: number) =>
+  v.pipe(
+    v.string(),
+    v.regex(/^\d+$/, `must be a whole number from ${least} to ${most}`),
+    v.transform(Number),
+    v.minValue(least, `must be at least ${least}`),
+    v.maxValue(most, `must be at most ${most}`),
+  );
+
+const variables = {
+  HOOKLADDER_SECRET_KEYS: v.optional(v.string()),
+  HOOKLADDER_SECRET_KEYS_FILE: v.optional(v.string()),
+  HOOKLADDER_MAX_CONCURRENT_ATTEMPTS: v.optional(wholeNumber(1, 10_000), '100'),
+  HOOKLADDER_SHUTDOWN_GRACE_SECONDS: v.optional(wholeNumber(1, 3_600), '30'),
+  HOOKLADDER_LOG_LEVEL: v.optional(
+    v.picklist(logLevels, `must be one of ${logLevels.join(', ')}`),
+    'info' satisfies LogLevel,
+  ),
+};
+
+/**
+ * Reads a worker's environment. Variables that begin with `HOOKLADDER_` and are not known are refused: they
+ * are misspelt more often than not.
+ * @throws {@link ConfigurationError} that names every variable that is wrong.
+ */
+export async function readConfiguration(environment: NodeJS.ProcessEnv): Promise<WorkerConfiguration> {
+  const ours = Object.fromEntries(
+    Object.entries(environment).filter(([name, value]) => name.startsWith('HOOKLADDER_') && value !== ''),
+  );
+  const problems = Object.keys(ours)
+    .filter((name) => !Object.hasOwn(variables, name))
+    .map((name) => `${name} is not known; known are ${Object.keys(variables).join(', ')}`);
+  const parsed = v.safeParse(v.object(variables), ours);
+  if (!parsed.success) {
+    problems.push(...parsed.issues.map((issue) => `${v.getDotPath(issue)} ${issue.message}`));
+  }
+  const secretKeys = await readKeySource(ours, problems);
+  const temporal = readTemporal(environment, problems);
+  if (!parsed.success || secretKeys === undefined || temporal === undefined || problems.length > 0) {
+    throw new ConfigurationError(problems);
+  }
+  const values = parsed.output;
+  return {
+    ...temporal,
+    secretKeys,
+    maxConcurrentAttempts: values.HOOKLADDER_MAX_CONCURRENT_ATTEMPTS,
+    shutdownGraceMs: values.HOOKLADDER_SHUTDOWN_GRACE_SECONDS * 1_000,
+    logLevel: values.HOOKLADDER_LOG_LEVEL,
+  };
+}
+
+async function readKeySource(ours: NodeJS.ProcessEnv, problems: string[]): Promise<KeySource | undefined> {
+  const { HOOKLADDER_SECRET_KEYS: keys, HOOKLADDER_SECRET_KEYS_FILE: keysFile } = ours;
+  if ((keys === undefined) === (keysFile === undefined)) {
+    problems.push('HOOKLADDER_SECRET_KEYS_FILE or HOOKLADDER_SECRET_KEYS must be set, and only one of them');
+    return undefined;
+  }
+  const [name, source]: [string, KeySource] =
+    keys === undefined
+      ? ['HOOKLADDER_SECRET_KEYS_FILE', { keysFile: keysFile ?? '' }]
+      : ['HOOKLADDER_SECRET_KEYS', { keys }];
+  try {
+    await new SecretBox(source).seal('start', 'probe');
+    return source;
+  } catch (error) {
+    problems.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+    return undefined;
+  }
+}
+
+function readTemporal(environment: NodeJS.ProcessEnv, problems: string[]) {
+  try {
+    const { connectionOptions, namespace } = loadClientConnectConfig({
+      overrideEnvVars: definedOnly(environment),
+    });
+    const { address = 'localhost:7233', tls, apiKey, metadata } = connectionOptions;
+    return {
+      connection: {
+        address,
+        ...(tls === undefined ? {} : { tls }),
+        ...(typeof apiKey === 'string' ? { apiKey } : {}),
+        ...(metadata === undefined ? {} : { metadata }),
+      } as WorkerConfiguration['connection'],
+      namespace: namespace ?? 'default',
+    };
+  } catch (error) {
+    problems.push(`TEMPORAL_…: ${error instanceof Error ? error.message : String(error)}`);
+    return undefined;
+  }
+}
+
+function definedOnly(environment: NodeJS.ProcessEnv): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(environment).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  );
+}

@@ -1,0 +1,73 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** One request as a receiver saw it. */
+export interface Received {
+  readonly path: string;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: Buffer;
+  readonly at: number;
+}
+
+/** How a receiver answers one request; `network` closes the connection, `timeout` never answers. */
+export type Answer =
+  | number
+  | 'network'
+  | 'timeout'
+  | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string };
+
+/** A webhook receiver on a real socket, answering by script. */
+export interface Receiver {
+  readonly url: string;
+  readonly received: Received[];
+  /** Replaces the script: given the n-th request (from 0) of its path, how to answer it. */
+  answer(script: (nth: number, request: Received) => Answer): void;
+  close(): Promise<void>;
+}
+
+/** Starts a receiver that answers 200 until told otherwise. */
+export async function startReceiver(
+  script: (nth: number, request: Received) => Answer = () => 200,
+): Promise<Receiver> {
+  const received: Received[] = [];
+  let current = script;
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const path = request.url ?? '/';
+      const seen: Received = { path, headers: request.headers, body: Buffer.concat(chunks), at: Date.now() };
+      const nth = received.filter((other) => other.path === path).length;
+      received.push(seen);
+      reply(response, current(nth, seen));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}/`,
+    received,
+    answer(next) {
+      current = next;
+    },
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+function reply(response: ServerResponse, answer: Answer): void {
+  if (answer === 'timeout') return;
+  if (answer === 'network') {
+    response.socket?.resetAndDestroy();
+    return;
+  }
+  const { status, headers = {}, body = '' } = typeof answer === 'number' ? { status: answer } : answer;
+  if (status === 101 || status >= 600) {
+    // Node refuses to write what is no final status: write the bytes.
+    response.socket?.end(`HTTP/1.1 ${status} Odd\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`);
+    return;
+  }
+  response.writeHead(status, headers).end(body);
+}

@@ -1,0 +1,42 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestProject } from 'vitest/node';
+import { SEARCH_ATTRIBUTES } from '../../src/contract.ts';
+import { startLocalServer } from '../../src/local/server.ts';
+import { findTemporalBinary } from '../../src/local/temporal-binary.ts';
+import { bundleWorkflows } from '../../src/workers.ts';
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    temporalAddress: string;
+    temporalBinary: string;
+    workflowBundlePath: string;
+  }
+}
+
+/** One real Temporal server and one workflow bundle for the whole suite. */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const binary = await findTemporalBinary({ log: (line) => console.error(line) });
+  const server = await startLocalServer({
+    binary: binary.path,
+    headless: true,
+    searchAttributes: SEARCH_ATTRIBUTES,
+    dynamicConfig: {
+      'matching.enableFairness': true,
+      'system.forceSearchAttributesCacheRefreshOnRead': true,
+      'frontend.WorkflowTimeSkippingEnabled': true,
+    },
+  });
+  const folder = await mkdtemp(join(tmpdir(), 'hookladder-test-'));
+  const bundle = await bundleWorkflows();
+  const workflowBundlePath = join(folder, 'workflows.js');
+  await writeFile(workflowBundlePath, 'code' in bundle ? bundle.code : '');
+  project.provide('temporalAddress', server.address);
+  project.provide('temporalBinary', binary.path);
+  project.provide('workflowBundlePath', workflowBundlePath);
+  return async () => {
+    await server.stop();
+    await rm(folder, { recursive: true });
+  };
+}

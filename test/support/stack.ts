@@ -1,0 +1,49 @@
+import { Client, Connection } from '@temporalio/client';
+import { randomUUID } from 'node:crypto';
+import { inject } from 'vitest';
+import { Hookladder } from '../../src/client.ts';
+import type { PolicyOverrides } from '../../src/policy/policy.ts';
+import { startWorkers, type RunningWorkers } from '../../src/workers.ts';
+
+
+/** One key for the whole suite, so that workers started anywhere open what any client sealed. */
+export const SECRET_KEYS = { keys: `test:${Buffer.alloc(32, 7).toString('base64')}` };
+
+/** A client on the suite's server. */
+export interface TestClient {
+  readonly temporal: Client;
+  readonly hooks: Hookladder;
+  close(): Promise<void>;
+}
+
+/** Connects to the suite's Temporal server. */
+export async function connectTestClient(policy?: PolicyOverrides): Promise<TestClient> {
+  const connection = await Connection.connect({ address: inject('temporalAddress') });
+  const temporal = new Client({ connection });
+  const hooks = new Hookladder({
+    client: temporal,
+    secretKeys: SECRET_KEYS,
+    allowHttp: true,
+    ...(policy === undefined ? {} : { policy }),
+  });
+  return { temporal, hooks, close: () => connection.close() };
+}
+
+/** Starts workers on the suite's Temporal server, with the workflow code that the suite bundled once. */
+export async function startTestWorkers(
+  options: Partial<Parameters<typeof startWorkers>[0]> = {},
+): Promise<RunningWorkers> {
+  return await startWorkers({
+    connection: { address: inject('temporalAddress') },
+    namespace: 'default',
+    secretKeys: SECRET_KEYS,
+    workflowBundle: { codePath: inject('workflowBundlePath') },
+    shutdownGraceMs: 5_000,
+    ...options,
+  });
+}
+
+/** A merchant id of its own for each test, since the tests share a server. */
+export function freshMerchant(): string {
+  return `m-${randomUUID()}`;
+}
