@@ -5,7 +5,6 @@ import { Hookladder } from '../../src/client.ts';
 import type { PolicyOverrides } from '../../src/policy/policy.ts';
 import { startWorkers, type RunningWorkers } from '../../src/workers.ts';
 
-
 /** One key for the whole suite, so that workers started anywhere open what any client sealed. */
 export const SECRET_KEYS = { keys: `test:${Buffer.alloc(32, 7).toString('base64')}` };
 

@@ -1,0 +1,95 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import {
+  beginRelease,
+  emptyRoom,
+  endRelease,
+  enter,
+  leave,
+  type Place,
+  type WaitingRoom,
+} from '../../src/policy/waiting-room.ts';
+
+const place = (webhookId: string, heldSince: number, call = 1): Place => ({
+  webhookId,
+  call,
+  fastFailures: 0,
+  heldSince,
+});
+const ids = (room: WaitingRoom) => room.map(({ webhookId }) => webhookId);
+const roomOf = (...places: Place[]) => places.reduce(enter, emptyRoom);
+
+test('R46 the longest held stands first, whatever order they register in', () => {
+  expect(ids(roomOf(place('b', 20), place('c', 30), place('a', 10)))).toEqual(['a', 'b', 'c']);
+});
+
+test('R47 asking again keeps the first place and takes the newer call', () => {
+  const room = enter(roomOf(place('a', 10), place('b', 20)), place('a', 50, 2));
+  expect(room.map(({ webhookId, call, heldSince }) => [webhookId, call, heldSince])).toEqual([
+    ['a', 2, 10],
+    ['b', 1, 20],
+  ]);
+});
+
+test('R47 a registration that was overtaken by a newer one changes nothing', () => {
+  const room = roomOf(place('a', 10, 3));
+  expect(enter(room, place('a', 5, 2))).toBe(room);
+});
+
+test('R46 a page that was broken off leaves the rest in their places', () => {
+  const { room, page } = beginRelease(roomOf(place('a', 1), place('b', 2), place('c', 3)), 2);
+  expect(ids(page)).toEqual(['a', 'b']);
+  expect(endRelease(room, page, 1)).toEqual([place('b', 2), place('c', 3)]);
+});
+
+test('R50 one that registers anew while it is being released stays', () => {
+  const { room, page } = beginRelease(roomOf(place('a', 1)), 1);
+  expect(ids(endRelease(enter(room, place('a', 9, 2)), page, 1))).toEqual(['a']);
+});
+
+test('R82 one that has ended leaves at once', () => {
+  expect(ids(leave(roomOf(place('a', 1), place('b', 2)), 'a'))).toEqual(['b']);
+});
+
+test('R46 R51 whatever happens, nobody is forgotten or doubled, and the order is that of held-since', () => {
+  const action = fc.oneof(
+    fc.record({ do: fc.constant('enter' as const), id: fc.nat(8), at: fc.nat(100) }),
+    fc.record({ do: fc.constant('leave' as const), id: fc.nat(8) }),
+    fc.record({ do: fc.constant('begin' as const), size: fc.integer({ min: 1, max: 4 }) }),
+    fc.record({ do: fc.constant('end' as const), reached: fc.nat(4) }),
+  );
+  fc.assert(
+    fc.property(fc.array(action, { maxLength: 60 }), (actions) => {
+      let room: WaitingRoom = emptyRoom;
+      let page: WaitingRoom | undefined;
+      const calls = new Map<string, number>();
+      const waiting = new Map<string, number>();
+      for (const step of actions) {
+        room = JSON.parse(JSON.stringify(room)) as WaitingRoom;
+        if (step.do === 'enter') {
+          const id = `w${step.id}`;
+          const call = (calls.get(id) ?? 0) + 1;
+          calls.set(id, call);
+          waiting.set(id, call);
+          room = enter(room, place(id, step.at, call));
+        } else if (step.do === 'leave') {
+          waiting.delete(`w${step.id}`);
+          room = leave(room, `w${step.id}`);
+        } else if (step.do === 'begin' && page === undefined) {
+          ({ room, page } = beginRelease(room, step.size));
+        } else if (step.do === 'end' && page !== undefined) {
+          for (const { webhookId, call } of page.slice(0, step.reached)) {
+            if (waiting.get(webhookId) === call) waiting.delete(webhookId);
+          }
+          room = endRelease(room, page, step.reached);
+          page = undefined;
+          expect(room.some(({ releasing }) => releasing)).toBe(false);
+        }
+        expect(ids(room).toSorted()).toEqual([...waiting.keys()].toSorted());
+        expect(room.map(({ heldSince }) => heldSince)).toEqual(
+          room.map(({ heldSince }) => heldSince).toSorted((a, b) => a - b),
+        );
+      }
+    }),
+  );
+});
