@@ -1,3 +1,5 @@
+import { errors } from 'undici';
+
 /** A failed exchange without an answer, by a stable code and a sentence for an operator. */
 export interface NetworkFailure {
   readonly code: string;
@@ -7,7 +9,6 @@ export interface NetworkFailure {
 const certificateUntrusted =
   'the certificate is not trusted: self-signed, unknown issuer or missing intermediate';
 const connectionLost = 'the connection was closed before an answer came';
-const notHttp = 'the answer is not HTTP that can be read';
 
 /** By the error codes of Node, OpenSSL and undici. */
 const failures = new Map<string, NetworkFailure>([
@@ -35,10 +36,12 @@ const failures = new Map<string, NetworkFailure>([
 
 /** Names the failure of an exchange that brought no answer. */
 export function networkFailure(error: unknown): NetworkFailure {
+  if (isNotHttp(error)) {
+    return { code: 'malformed-response', message: 'the answer is not HTTP that can be read' };
+  }
   const code = codeOf(error);
   const known = failures.get(code);
   if (known !== undefined) return known;
-  if (code.startsWith('HPE_') || isBadUpgrade(error)) return { code: 'malformed-response', message: notHttp };
   if (code.startsWith('ERR_SSL_'))
     return { code: 'tls-protocol', message: `the TLS handshake failed (${code})` };
   return { code: 'network-error', message: `the exchange failed (${code})` };
@@ -51,6 +54,9 @@ function codeOf(error: unknown): string {
   return 'unknown';
 }
 
-function isBadUpgrade(error: unknown): boolean {
-  return error instanceof Error && error.message === 'bad upgrade';
+/** A parser error, a status 101 that nobody asked for, or a status line that undici's own assertions stumble over. */
+function isNotHttp(error: unknown): boolean {
+  if (error instanceof errors.HTTPParserError) return true;
+  if (!(error instanceof Error)) return false;
+  return error.message === 'bad upgrade' || codeOf(error) === 'ERR_ASSERTION';
 }
