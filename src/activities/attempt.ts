@@ -9,7 +9,7 @@ import { VERSION } from '../version.ts';
 import type { GateReader } from './gate-reader.ts';
 import { ownFault } from './own-fault.ts';
 import type { Reporter } from './reporter.ts';
-import type { AttemptRequest, DeliveryActivities, GateRequest } from './types.ts';
+import type { AttemptRequest, DeliveryActivities, GateRequest, Held } from './types.ts';
 
 /** What the deliveries' activities work with. */
 export interface DeliveryDependencies {
@@ -31,7 +31,7 @@ const BEFORE_POST_MS = 8_000;
  */
 export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryActivities {
   /** Asks the gate; a refusal enters the merchant's waiting room before it is told. */
-  async function passGate(request: GateRequest): Promise<GateAnswer> {
+  async function passGate(request: GateRequest): Promise<Extract<GateAnswer, { pass: true }> | Held> {
     const { merchantId, webhookId, call, fastFailures, heldSince, releasedAtVersion, tryNow } = request;
     const view = await deps.gate.read(merchantId, releasedAtVersion).catch((error: unknown) => {
       throw ownFault('the state of the merchant cannot be read', error);
@@ -40,13 +40,16 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
       held: heldSince !== undefined,
       released: releasedAtVersion !== undefined,
     });
-    if (!answer.pass && !tryNow) {
-      const place = { webhookId, call, fastFailures, heldSince: heldSince ?? Date.now() };
+    if (answer.pass) return answer;
+    const since = heldSince ?? Date.now();
+    if (!tryNow) {
+      const place = { webhookId, call, fastFailures, heldSince: since };
       await deps.reporter.hold(merchantId, place).catch((error: unknown) => {
         throw ownFault('the hold cannot be registered', error);
       });
     }
-    return answer;
+    log.info('held', { merchantId, webhookId, reason: answer.reason });
+    return { type: 'held', reason: answer.reason, since };
   }
 
   async function openSecrets(merchantId: string, { secret, nextSecret }: Endpoint): Promise<SigningSecrets> {
@@ -87,10 +90,7 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
       const waitedMs = waitedBefore();
       const { merchantId, webhookId } = request.gate;
       const answer = await passGate(request.gate);
-      if (!answer.pass) {
-        log.info('held', { merchantId, webhookId, reason: answer.reason });
-        return { type: 'held', reason: answer.reason };
-      }
+      if ('type' in answer) return answer;
       const secrets = await openSecrets(merchantId, answer.endpoint);
       const beforePostMs = performance.now() - beganAt;
       if (waitedMs + beforePostMs >= request.postWithinMs) return { type: 'bound-reached' };
@@ -110,7 +110,7 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
 
     async ask(request) {
       const answer = await passGate(request);
-      return answer.pass ? { type: 'pass' } : { type: 'held', reason: answer.reason };
+      return 'type' in answer ? answer : { type: 'pass' };
     },
 
     async leaveRoom({ merchantId, webhookId }) {

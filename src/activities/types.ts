@@ -38,6 +38,8 @@ export interface AttemptRequest {
 export interface Held {
   readonly type: 'held';
   readonly reason: HeldReason;
+  /** When this hold began, Unix milliseconds: its place in the waiting room. */
+  readonly since: number;
 }
 
 export type AttemptResult =

@@ -16,7 +16,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { defineSearchAttributeKey, type RetryPolicy, type SearchAttributePair } from '@temporalio/common';
-import type { AttemptResult, DeliveryActivities, GateRequest } from '../activities/types.ts';
+import type { AttemptResult, DeliveryActivities, GateRequest, Held } from '../activities/types.ts';
 import { checkDeliveryInput, deliveryWorkflowId, isMoneyDelivery, type DeliveryInput } from '../contract.ts';
 import type { HeldReason } from '../policy/gate.ts';
 import {
@@ -235,7 +235,7 @@ class DeliveryRun {
       this.lastVerdict = result.verdict;
       this.hold = undefined;
     }
-    if (result.type === 'held' && !tryNow) this.refused(result.reason);
+    if (result.type === 'held' && !tryNow) this.refused(result);
     // R82: a POST in flight was let finish; 2xx is delivered, anything else is cancelled.
     const delivered = result.type === 'verdict' && result.verdict.kind === 'delivered';
     if (CancellationScope.current().consideredCancelled && !delivered) {
@@ -327,8 +327,8 @@ class DeliveryRun {
   }
 
   /** R50: notes a refusal; the hold keeps its beginning when the delivery asks again. */
-  private refused(reason: HeldReason): void {
-    this.hold ??= { since: Date.now(), reason, asks: 0 };
+  private refused({ reason, since }: Held): void {
+    this.hold ??= { since, reason, asks: 0 };
     if (reason !== 'draining') this.hold.reason = reason;
   }
 
@@ -345,7 +345,7 @@ class DeliveryRun {
       this.hold.asks += 1;
       const answer = await this.ask();
       if (answer.type === 'pass') return;
-      this.refused(answer.reason);
+      this.refused(answer);
     }
   }
 

@@ -22,6 +22,8 @@ export interface Receiver {
   readonly received: Received[];
   /** Replaces the script: given the n-th request (from 0) of its path, how to answer it. */
   answer(script: (nth: number, request: Received) => Answer): void;
+  /** Keeps every answer back until the promise resolves. */
+  hold(until: Promise<void>): void;
   close(): Promise<void>;
 }
 
@@ -31,6 +33,7 @@ export async function startReceiver(
 ): Promise<Receiver> {
   const received: Received[] = [];
   let current = script;
+  let held: Promise<void> = Promise.resolve();
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -39,7 +42,7 @@ export async function startReceiver(
       const seen: Received = { path, headers: request.headers, body: Buffer.concat(chunks), at: Date.now() };
       const nth = received.filter((other) => other.path === path).length;
       received.push(seen);
-      reply(response, current(nth, seen));
+      void held.then(() => reply(response, current(nth, seen)));
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -49,6 +52,9 @@ export async function startReceiver(
     received,
     answer(next) {
       current = next;
+    },
+    hold(until) {
+      held = until;
     },
     async close() {
       server.closeAllConnections();

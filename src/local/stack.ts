@@ -1,0 +1,172 @@
+import { once } from 'node:events';
+import { Client, Connection } from '@temporalio/client';
+import { destination } from 'pino';
+import { Hookladder } from '../client.ts';
+import { SEARCH_ATTRIBUTES } from '../contract.ts';
+import { installLogging } from '../logging.ts';
+import type { PolicyOverrides } from '../policy/policy.ts';
+import { startWorkers, type RunningWorkers } from '../workers.ts';
+import { isPortTaken } from './free-port.ts';
+import { startLocalServer, type LocalServer } from './server.ts';
+import { ensureKeysFile, prepareStateFolder, type StateFolder } from './state-folder.ts';
+import { findTemporalBinary } from './temporal-binary.ts';
+
+const HOST = '127.0.0.1';
+/** The ports of Temporal's dev server, which its tools try by themselves. */
+const USUAL_PORT = 7233;
+const USUAL_UI_PORT = 8233;
+/** Attempts under way at a Ctrl-C may take this long to finish. */
+const SHUTDOWN_GRACE_MS = 10_000;
+
+export interface LocalStackOptions {
+  /** Where the state is kept from one start to the next. Default: `.hookladder` in the project. */
+  readonly stateFolder?: string;
+  /** Numbers that differ from the published rules, for all deliveries and merchants of this process. */
+  readonly policy?: PolicyOverrides;
+  /** Told about progress and anything unusual, a line at a time. */
+  readonly log: (line: string) => void;
+  /** Ends the start: what has been started is stopped, and the reason of the signal is thrown. */
+  readonly signal: AbortSignal;
+}
+
+/** A Temporal server, the workers and a client, all in or beside this process. */
+export interface LocalStack {
+  /** Host and port of Temporal's frontend. */
+  readonly address: string;
+  readonly uiUrl: string;
+  readonly namespace: string;
+  readonly temporal: Client;
+  /** Hands over webhooks; endpoints may be plain http. */
+  readonly hooks: Hookladder;
+  readonly keysFile: string;
+  readonly workerLogFile: string;
+  /** Resolves with the reason if the server or the workers end and nobody asked for it. */
+  readonly lost: Promise<string>;
+  /** Ends the workers, which finish their attempts, and then the server. */
+  stop(): Promise<void>;
+  /** Ends the server at once. */
+  kill(): void;
+}
+
+/**
+ * Starts an embedded Temporal server with its UI, and the workers. On the usual ports if they are free, else on others.
+ * May be called once in a process: the SDK's logs go to the worker log from then on. The SDK also takes SIGINT and
+ * SIGTERM and shuts the workers down by itself.
+ * @throws the errors of `findTemporalBinary` and `startLocalServer`; {@link LocalStateNotUsable}
+ */
+export async function startLocalStack(options: LocalStackOptions): Promise<LocalStack> {
+  const { log, signal } = options;
+  const state = await prepareStateFolder(options.stateFolder);
+  // A download cannot be cancelled, so it is left behind.
+  const { path } = await Promise.race([findTemporalBinary({ log }), rejectWhenAborted(signal)]);
+  log('starting the Temporal server …');
+  const server = await startServer(path, state, log);
+  try {
+    signal.throwIfAborted();
+    await ensureKeysFile(state);
+    log('starting the workers …');
+    installLogging('info', destination({ dest: state.workerLogFile, append: false }));
+    const workers = await startStackWorkers(server, state, options);
+    const stack = await connectStack(server, workers, state, options);
+    if (signal.aborted) await stack.stop();
+    signal.throwIfAborted();
+    return stack;
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+}
+
+async function startServer(
+  binary: string,
+  { dbFile }: StateFolder,
+  log: LocalStackOptions['log'],
+): Promise<LocalServer> {
+  const portTaken = await isPortTaken(HOST, USUAL_PORT);
+  const uiPortTaken = await isPortTaken(HOST, USUAL_UI_PORT);
+  const server = await startLocalServer({
+    binary,
+    dbFile,
+    log,
+    searchAttributes: SEARCH_ATTRIBUTES,
+    dynamicConfig: {
+      'matching.enableFairness': true,
+      'system.forceSearchAttributesCacheRefreshOnRead': true,
+    },
+    ...(portTaken ? {} : { port: USUAL_PORT }),
+    ...(uiPortTaken ? {} : { uiPort: USUAL_UI_PORT }),
+  });
+  if (portTaken) log(`port ${USUAL_PORT} is taken by another program: Temporal is at ${server.address} instead`);
+  if (uiPortTaken) log(`port ${USUAL_UI_PORT} is taken by another program: the UI is at ${uiUrlOf(server)} instead`);
+  return server;
+}
+
+async function startStackWorkers(
+  { address, namespace }: LocalServer,
+  { keysFile }: StateFolder,
+  { policy }: LocalStackOptions,
+): Promise<RunningWorkers> {
+  return await startWorkers({
+    connection: { address },
+    namespace,
+    secretKeys: { keysFile },
+    shutdownGraceMs: SHUTDOWN_GRACE_MS,
+    ...(policy === undefined ? {} : { policy }),
+  });
+}
+
+async function connectStack(
+  server: LocalServer,
+  workers: RunningWorkers,
+  { keysFile, workerLogFile }: StateFolder,
+  { policy, signal }: LocalStackOptions,
+): Promise<LocalStack> {
+  const { address, namespace } = server;
+  const connection = await Connection.connect({ address, channelArgs: { 'grpc.enable_http_proxy': 0 } });
+  const temporal = new Client({ connection, namespace });
+  let stopping: Promise<void> | undefined;
+  const stop = async (): Promise<void> => {
+    await workers.shutdown();
+    await connection.close();
+    await server.stop();
+  };
+  const lost = Promise.withResolvers<string>();
+  const tellIfUnwanted = (reason: string): void => {
+    if (stopping === undefined && !signal.aborted) lost.resolve(reason);
+  };
+  void once(server.process, 'exit').then(() => tellIfUnwanted('the Temporal server ended by itself'));
+  void workers.done.then(
+    () => tellIfUnwanted('the workers ended by themselves'),
+    (error: unknown) => tellIfUnwanted(`the workers failed: ${String(error)}`),
+  );
+  return {
+    address,
+    uiUrl: uiUrlOf(server),
+    namespace,
+    temporal,
+    hooks: new Hookladder({
+      client: temporal,
+      secretKeys: { keysFile },
+      allowHttp: true,
+      ...(policy === undefined ? {} : { policy }),
+    }),
+    keysFile,
+    workerLogFile,
+    lost: lost.promise,
+    stop: () => (stopping ??= stop()),
+    kill: () => server.kill(),
+  };
+}
+
+function uiUrlOf({ uiUrl }: LocalServer): string {
+  if (uiUrl === undefined) throw new Error('the Temporal server has no UI');
+  return uiUrl;
+}
+
+function rejectWhenAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const abort = (): void => reject(signal.reason as Error);
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort, { once: true });
+  });
+}

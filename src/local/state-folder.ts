@@ -1,0 +1,72 @@
+import { constants } from 'node:fs';
+import { access, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { newKey, parseKeys } from '../secrets.ts';
+
+/** The folder that should keep the local stack's state cannot be used. */
+export class LocalStateNotUsable extends Error {
+  override readonly name = 'LocalStateNotUsable';
+  readonly code = 'LOCAL_STATE_NOT_USABLE';
+
+  constructor(folder: string, cause: unknown) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    super(
+      `The local state cannot be kept in ${folder} (${reason}). ` +
+        'Make it a folder that you may write to, or choose another one with --state-folder.',
+      { cause },
+    );
+  }
+}
+
+/** Where a local stack keeps what must outlive it. */
+export interface StateFolder {
+  /** Temporal's state. */
+  readonly dbFile: string;
+  /** The keys that seal merchants' secrets. */
+  readonly keysFile: string;
+  readonly workerLogFile: string;
+}
+
+/** Git ignores it. */
+const DEFAULT_FOLDER = resolve(import.meta.dirname, '..', '..', '.hookladder');
+
+/**
+ * Creates the folder if need be.
+ * @param folder - `.hookladder` in the project by default.
+ * @throws {@link LocalStateNotUsable} if it cannot be created or written to.
+ */
+export async function prepareStateFolder(folder: string = DEFAULT_FOLDER): Promise<StateFolder> {
+  const path = resolve(folder);
+  try {
+    await mkdir(path, { recursive: true });
+    await access(path, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new LocalStateNotUsable(path, error);
+  }
+  return {
+    dbFile: join(path, 'temporal.db'),
+    keysFile: join(path, 'secret-keys'),
+    workerLogFile: join(path, 'worker.log'),
+  };
+}
+
+/**
+ * Makes the file of secret keys on the first start and keeps it from then on.
+ * @throws {@link LocalStateNotUsable} if the file is there but holds no keys, or cannot be written.
+ */
+export async function ensureKeysFile({ keysFile }: StateFolder): Promise<void> {
+  try {
+    await writeFile(keysFile, `${newKey('local')}\n`, { flag: 'wx', mode: 0o600 });
+  } catch (error) {
+    if (!isAlreadyThere(error)) throw new LocalStateNotUsable(keysFile, error);
+    await readFile(keysFile, 'utf8')
+      .then(parseKeys)
+      .catch((unreadable: unknown) => {
+        throw new LocalStateNotUsable(keysFile, unreadable);
+      });
+  }
+}
+
+function isAlreadyThere(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EEXIST';
+}
