@@ -1,0 +1,149 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Hookladder, InvalidEndpoint, SecretKeyMissing, type EndpointSettings } from '../../src/client.ts';
+import { merchantWorkflowId } from '../../src/contract.ts';
+import { checkEndpointSettings } from '../../src/endpoints.ts';
+import type { RunningWorkers } from '../../src/workers.ts';
+import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
+
+const url = 'https://merchant.example/hooks';
+const secret = 'a secret of 20 bytes';
+
+describe('R72 the syntax of an endpoint', () => {
+  test.each<[field: string, remedy: string, change: Partial<EndpointSettings>]>([
+    ['url', 'absolute URL', { url: '/hooks' }],
+    ['url', 'absolute URL', { url: 'merchant.example/hooks' }],
+    ['url', 'begin with https://', { url: 'http://merchant.example/' }],
+    ['url', 'begin with https://', { url: 'ftp://merchant.example/' }],
+    ['url', 'begin with https://', { url: 'javascript:alert(1)' }],
+    ['url', '1,024 characters', { url: `https://merchant.example/${'x'.repeat(1_000)}` }],
+    ['url', 'user name or password', { url: 'https://user:p%40ss@merchant.example/' }],
+    ['url', 'user name or password', { url: 'https://user@merchant.example/' }],
+    ['url', 'control characters', { url: 'https://merchant.example/\thooks' }],
+    ['url', 'control characters', { url: 'https://merchant.example/hooks\n' }],
+    ['url', 'control characters', { url: 'https://merchant.example/\u0000' }],
+    ['url', 'absolute URL', { url: 'https://' }],
+    ['secret', '16 to 128 bytes', { secret: 'fifteen bytes!!' }],
+    ['secret', '16 to 128 bytes', { secret: 'x'.repeat(129) }],
+    ['secret', '16 to 128 bytes', { secret: 'я'.repeat(65) }],
+    ['secret', 'base64', { secret: 'whsec_not base64 at all' }],
+    ['nextSecret', '16 to 128 bytes', { nextSecret: 'short' }],
+  ])('%s: %s', (field, remedy, change) => {
+    const settings = { url, secret, ...change };
+    let refusal: unknown;
+    try {
+      checkEndpointSettings(settings, false);
+    } catch (error) {
+      refusal = error;
+    }
+    expect(refusal).toBeInstanceOf(InvalidEndpoint);
+    expect(refusal).toMatchObject({
+      code: 'INVALID_ENDPOINT',
+      problems: [{ field, message: expect.stringContaining(remedy) }],
+    });
+    if (field !== 'url') expect(String(refusal)).not.toContain(settings.secret);
+  });
+
+  test.each([
+    [url, url],
+    ['https://merchant.example/hooks#part', url],
+    ['https://merchant.example:8443/a?b=c#d', 'https://merchant.example:8443/a?b=c'],
+    ['HTTPS://Merchant.Example', 'https://merchant.example/'],
+    ['https://bücher.example/', 'https://xn--bcher-kva.example/'],
+  ])('%s is taken as %s', (given, taken) => {
+    expect(checkEndpointSettings({ url: given, secret }, false).url).toBe(taken);
+  });
+
+  test('plain http is taken where the deployment allows it', () => {
+    expect(checkEndpointSettings({ url: 'http://127.0.0.1:8080/', secret }, true).url).toBe(
+      'http://127.0.0.1:8080/',
+    );
+  });
+
+  test.each(['sixteen bytes ok', 'x'.repeat(128), 'whsec_v7fsUCrexSlxIrZFE5th76j/M1snW5Wp'])(
+    'a secret of %s',
+    (fitting) => {
+      expect(checkEndpointSettings({ url, secret: fitting }, false).secret).toBe(fitting);
+    },
+  );
+});
+
+describe('a merchant', () => {
+  let client: TestClient;
+  let workers: RunningWorkers;
+  beforeAll(async () => {
+    client = await connectTestClient();
+    workers = await startTestWorkers();
+  });
+  afterAll(async () => {
+    await workers.shutdown();
+    await client.close();
+  });
+
+  test('R50 is described without its secrets, before and after an address is set and removed', async () => {
+    const merchantId = freshMerchant();
+    const merchant = client.hooks.merchant(merchantId);
+    expect(await merchant.describe()).toEqual({ merchantId, held: 0, draining: false });
+    expect(await merchant.setEndpoint({ url, secret })).toEqual({ applied: true });
+    expect(await merchant.describe()).toEqual({
+      merchantId,
+      endpoint: { url, hasNextSecret: false },
+      held: 0,
+      draining: false,
+    });
+    expect(await merchant.setEndpoint({ url, secret, nextSecret: 'another of twenty one' })).toEqual({
+      applied: true,
+    });
+    expect(await merchant.describe()).toMatchObject({ endpoint: { url, hasNextSecret: true } });
+    expect(await merchant.removeEndpoint()).toEqual({ applied: true });
+    expect(await merchant.describe()).toEqual({ merchantId, held: 0, draining: false });
+  });
+
+  test('never has its secret in clear in its history or memo', async () => {
+    const merchantId = freshMerchant();
+    await client.hooks.merchant(merchantId).setEndpoint({ url, secret: 'clear-text-secret-0001' });
+    const handle = client.temporal.workflow.getHandle(merchantWorkflowId(merchantId));
+    const everything = JSON.stringify([await handle.fetchHistory(), (await handle.describe()).raw]);
+    expect(everything).not.toContain('clear-text-secret-0001');
+    expect(everything).not.toContain(Buffer.from('clear-text-secret-0001').toString('base64').slice(4, 20));
+  });
+
+  test('without a key to seal secrets with, setting an endpoint is a typed error', async () => {
+    const hooks = new Hookladder({ client: client.temporal });
+    await expect(hooks.merchant('m').setEndpoint({ url, secret })).rejects.toBeInstanceOf(SecretKeyMissing);
+  });
+
+  test('R71 with a malformed id is refused', () => {
+    expect(() => client.hooks.merchant('a b')).toThrow(/merchantId must be 1 to 64/);
+    expect(() => client.hooks.delivery('a b', '')).toThrow(/merchantId .*; webhookId /);
+  });
+
+  test('keeps its endpoint over continue-as-new, in the memo at every moment', async () => {
+    const merchantId = freshMerchant();
+    const handle = client.temporal.workflow.getHandle(merchantWorkflowId(merchantId));
+    await client.temporal.workflow.start('merchantBreaker', {
+      workflowId: merchantWorkflowId(merchantId),
+      taskQueue: 'hookladder-merchants',
+      args: [{ merchantId, signalsPerRun: 3 }],
+    });
+    const merchant = client.hooks.merchant(merchantId);
+    const runs = new Set<string>();
+    for (let index = 0; runs.size < 4; index++) {
+      await merchant.setEndpoint({ url: `${url}/${index}`, secret });
+      const { memo, runId } = await handle.describe();
+      runs.add(runId);
+      expect(memo).toMatchObject({
+        gate: { version: index + 1, epoch: index + 1, endpoint: { url: `${url}/${index}` } },
+      });
+      expect(await merchant.describe()).toMatchObject({ endpoint: { url: `${url}/${index}` } });
+    }
+  });
+
+  test('is not lost to a cancellation from the UI', async () => {
+    const merchantId = freshMerchant();
+    const merchant = client.hooks.merchant(merchantId);
+    await merchant.setEndpoint({ url, secret });
+    await client.temporal.workflow.getHandle(merchantWorkflowId(merchantId)).cancel();
+    expect(await merchant.setEndpoint({ url: `${url}/2`, secret })).toEqual({ applied: true });
+    expect(await merchant.describe()).toMatchObject({ endpoint: { url: `${url}/2` } });
+  });
+});

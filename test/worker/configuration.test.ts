@@ -1,0 +1,95 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ConfigurationError, readConfiguration } from '../../src/configuration.ts';
+import { newKey } from '../../src/secrets.ts';
+
+const keys = newKey('k1');
+// A file that says nothing keeps a developer's own Temporal profile out of the tests.
+let folder: string;
+let nothing: NodeJS.ProcessEnv;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'hookladder-'));
+  const file = join(folder, 'temporal.toml');
+  await writeFile(file, '[profile.default]\n');
+  nothing = { TEMPORAL_CONFIG_FILE: file };
+});
+afterAll(async () => {
+  await rm(folder, { recursive: true });
+});
+
+describe('the environment of a worker', () => {
+  test('has a default for everything but the secret keys', async () => {
+    expect(await readConfiguration({ ...nothing, HOOKLADDER_SECRET_KEYS: keys })).toEqual({
+      connection: { address: 'localhost:7233' },
+      namespace: 'default',
+      secretKeys: { keys },
+      maxConcurrentAttempts: 100,
+      shutdownGraceMs: 30_000,
+      logLevel: 'info',
+    });
+  });
+
+  test('is read by the names that all Temporal tools know', async () => {
+    const environment = {
+      ...nothing,
+      HOOKLADDER_SECRET_KEYS: keys,
+      TEMPORAL_ADDRESS: 'temporal:7233',
+      TEMPORAL_NAMESPACE: 'payments',
+    };
+    expect(await readConfiguration(environment)).toMatchObject({
+      connection: { address: 'temporal:7233' },
+      namespace: 'payments',
+    });
+  });
+
+  test.each([
+    ['HOOKLADDER_MAX_CONCURRENT_ATTEMPTS', 'many', 'whole number'],
+    ['HOOKLADDER_MAX_CONCURRENT_ATTEMPTS', '0', 'at least 1'],
+    ['HOOKLADDER_MAX_CONCURRENT_ATTEMPTS', '1e3', 'whole number'],
+    ['HOOKLADDER_SHUTDOWN_GRACE_SECONDS', '-1', 'whole number'],
+    ['HOOKLADDER_SHUTDOWN_GRACE_SECONDS', '99999', 'at most 3600'],
+    ['HOOKLADDER_LOG_LEVEL', 'loud', 'one of trace'],
+    ['HOOKLADDER_CONCURRENCY', '5', 'is not known'],
+  ])('%s=%s is refused: %s', async (name, value, remedy) => {
+    const refusal = await readConfiguration({
+      ...nothing,
+      HOOKLADDER_SECRET_KEYS: keys,
+      [name]: value,
+    }).catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(ConfigurationError);
+    expect(refusal).toMatchObject({
+      code: 'CONFIGURATION',
+      message: expect.stringMatching(new RegExp(`${name}.*${remedy}`)),
+    });
+  });
+
+  test('names every variable that is wrong at once, and prints no key', async () => {
+    const refusal: unknown = await readConfiguration({
+      ...nothing,
+      HOOKLADDER_SECRET_KEYS: 'k1:c2hvcnQ=',
+      HOOKLADDER_LOG_LEVEL: 'loud',
+      HOOKLADDER_X: '1',
+    }).catch((error: unknown) => error);
+    const text = String(refusal);
+    for (const name of ['HOOKLADDER_SECRET_KEYS', 'HOOKLADDER_LOG_LEVEL', 'HOOKLADDER_X'])
+      expect(text).toContain(name);
+    expect(text).not.toContain('c2hvcnQ');
+  });
+
+  test.each([
+    ['neither', {}],
+    ['both', { HOOKLADDER_SECRET_KEYS: keys, HOOKLADDER_SECRET_KEYS_FILE: '/dev/null' }],
+  ])('with %s source of keys is refused', async (_, sources) => {
+    await expect(readConfiguration({ ...nothing, ...sources })).rejects.toThrow(
+      /HOOKLADDER_SECRET_KEYS_FILE or HOOKLADDER_SECRET_KEYS/,
+    );
+  });
+
+  test('with a file of keys that cannot be read names the variable and the file', async () => {
+    await expect(
+      readConfiguration({ ...nothing, HOOKLADDER_SECRET_KEYS_FILE: '/nowhere/keys' }),
+    ).rejects.toThrow(/HOOKLADDER_SECRET_KEYS_FILE: .*ENOENT.*\/nowhere\/keys/);
+  });
+});
