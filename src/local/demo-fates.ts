@@ -42,7 +42,7 @@ export const fates: readonly Fate[] = [
   },
   {
     merchantId: 'demo-flaky',
-    story: 'payment settled: three failures, then delivered on the fast ladder',
+    story: 'payment settled: fails three times, recovers on the fast ladder',
     webhook: payment('payment.status_changed', 'settled'),
     answer: (attempt) => {
       if (attempt > 3) return ok;
@@ -52,28 +52,28 @@ export const fates: readonly Fate[] = [
   },
   {
     merchantId: 'demo-strict',
-    story: 'withdrawal completed (money): 401 until the merchant has fixed it, delivered on the slow ladder',
+    story: 'withdrawal (money): 401, then fixed, delivered on the slow ladder',
     webhook: payment('withdrawal.status_changed', 'completed'),
     answer: (attempt) => (attempt > 2 ? ok : { status: 401, body: 'unknown signature' }),
     end: { state: 'delivered' },
   },
   {
     merchantId: 'demo-picky',
-    story: 'kyc changed (no money): 400, FAILED at once',
+    story: 'kyc change (not money): 400, FAILED at once',
     webhook: { type: 'kyc.status_changed', body: JSON.stringify({ customer: 'c-2041', status: 'approved' }) },
     answer: () => ({ status: 400, body: 'unknown event' }),
     end: { state: 'failed', reason: 'rejected' },
   },
   {
     merchantId: NEWCOMER,
-    story: 'refund completed: held until the merchant has an address, then delivered',
+    story: 'refund: held until the address is set, then delivered',
     webhook: payment('refund.completed', 'completed'),
     answer: () => ok,
     end: { state: 'delivered' },
   },
   {
     merchantId: 'demo-overloaded',
-    story: 'exchange completed: 429 every time, FAILED when the fast ladder is exhausted',
+    story: 'exchange: always 429, FAILED: fast ladder exhausted',
     webhook: payment('exchange.status_changed', 'completed'),
     // An answer that never opens the merchant's breaker (R40), which would hold the rest of the ladder for minutes.
     answer: () => ({ status: 429, body: 'too many requests' }),

@@ -35,11 +35,14 @@ export async function readTemporalVersion(path: string, run: RunCommand): Promis
 
 /** Whether version `a` is older than `b`, by their three numbers; what follows them is ignored. */
 export function isOlder(a: string, b: string): boolean {
-  const numbers = (version: string): number[] => (version.match(/\d+/g) ?? []).slice(0, 3).map(Number);
-  const theirs = numbers(b);
-  for (const [index, mine] of numbers(a).entries()) {
+  const theirs = versionNumbers(b);
+  for (const [index, mine] of versionNumbers(a).entries()) {
     const other = theirs[index] ?? 0;
     if (mine !== other) return mine < other;
   }
   return false;
+}
+
+function versionNumbers(version: string): number[] {
+  return (version.match(/\d+/g) ?? []).slice(0, 3).map(Number);
 }

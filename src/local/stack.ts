@@ -66,8 +66,11 @@ export async function startLocalStack(options: LocalStackOptions): Promise<Local
     await ensureKeysFile(state);
     log('starting the workers …');
     installLogging('info', destination({ dest: state.workerLogFile, append: false }));
+    // A proxy for the outside world has no way back to this machine.
+    const channelArgs = { 'grpc.enable_http_proxy': 0 };
+    const connection = await Connection.connect({ address: server.address, channelArgs });
     const workers = await startStackWorkers(server, state, options);
-    const stack = await connectStack(server, workers, state, options);
+    const stack = stackOf({ server, connection, workers }, state, options);
     if (signal.aborted) await stack.stop();
     signal.throwIfAborted();
     return stack;
@@ -96,8 +99,10 @@ async function startServer(
     ...(portTaken ? {} : { port: USUAL_PORT }),
     ...(uiPortTaken ? {} : { uiPort: USUAL_UI_PORT }),
   });
-  if (portTaken) log(`port ${USUAL_PORT} is taken by another program: Temporal is at ${server.address} instead`);
-  if (uiPortTaken) log(`port ${USUAL_UI_PORT} is taken by another program: the UI is at ${uiUrlOf(server)} instead`);
+  if (portTaken)
+    log(`port ${USUAL_PORT} is taken by another program: Temporal is at ${server.address} instead`);
+  if (uiPortTaken)
+    log(`port ${USUAL_UI_PORT} is taken by another program: the UI is at ${uiUrlOf(server)} instead`);
   return server;
 }
 
@@ -115,14 +120,18 @@ async function startStackWorkers(
   });
 }
 
-async function connectStack(
-  server: LocalServer,
-  workers: RunningWorkers,
+interface Parts {
+  readonly server: LocalServer;
+  readonly connection: Connection;
+  readonly workers: RunningWorkers;
+}
+
+function stackOf(
+  { server, connection, workers }: Parts,
   { keysFile, workerLogFile }: StateFolder,
   { policy, signal }: LocalStackOptions,
-): Promise<LocalStack> {
+): LocalStack {
   const { address, namespace } = server;
-  const connection = await Connection.connect({ address, channelArgs: { 'grpc.enable_http_proxy': 0 } });
   const temporal = new Client({ connection, namespace });
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
