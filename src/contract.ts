@@ -99,6 +99,7 @@ const maybe = v.exactOptional;
 const perSecond = v.pipe(v.number('must be a number'), v.minValue(0.01, 'must be at least 0.01'));
 const policySchema = v.strictObject({
   attemptTimeoutMs: maybe(milliseconds),
+  attemptOverheadMs: maybe(milliseconds),
   maxAgeMs: maybe(milliseconds),
   fast: maybe(
     v.strictObject({

@@ -20,12 +20,6 @@ export interface DeliveryDependencies {
 }
 
 /**
- * What comes before the POST may take this long, milliseconds. Later, the exchange might outlast the
- * activity's own limit and a known verdict would be lost.
- */
-const BEFORE_POST_MS = 8_000;
-
-/**
  * The activities of a delivery. Errors are thrown only for our own faults before the POST (R6); whatever
  * the endpoint does is a verdict, which is returned. After the POST nothing throws and nothing is sent again.
  */
@@ -94,7 +88,9 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
       const secrets = await openSecrets(merchantId, answer.endpoint);
       const beforePostMs = performance.now() - beganAt;
       if (waitedMs + beforePostMs >= request.postWithinMs) return { type: 'bound-reached' };
-      if (beforePostMs > BEFORE_POST_MS)
+      // Later, the exchange might outlast the activity's own limit, and a known verdict would be lost.
+      const spareMs = activityInfo().startToCloseTimeoutMs - request.timeoutMs;
+      if (beforePostMs > spareMs / 2)
         throw ownFault(`preparing the POST took ${Math.round(beforePostMs)} ms`);
       const verdict = await post(answer.endpoint, secrets, request);
       log.info('attempt', {

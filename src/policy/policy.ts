@@ -12,6 +12,8 @@ const DAY = 24 * HOUR;
 export interface Policy {
   /** R5: limit of one whole exchange, from name lookup to the response headers. */
   readonly attemptTimeoutMs: number;
+  /** R7: what an attempt may take beside its exchange; one not heard of for both together counts as lost. */
+  readonly attemptOverheadMs: number;
   /** R24: record age at which an undelivered delivery ends as `expired`. */
   readonly maxAgeMs: number;
   readonly fast: {
@@ -47,6 +49,7 @@ export interface Policy {
 /** The published contract: R5, R10, R12, R20, R21, R24, R46, R47. */
 export const defaultPolicy: Policy = {
   attemptTimeoutMs: 10 * SECOND,
+  attemptOverheadMs: 15 * SECOND,
   maxAgeMs: 30 * DAY,
   fast: { budget: 10, firstPauseMs: SECOND, retryAfterCapMs: HOUR },
   slow: { stepsMs: [15 * MINUTE, HOUR, 4 * HOUR, 12 * HOUR, 24 * HOUR], ceilingMs: 48 * HOUR },
@@ -69,6 +72,7 @@ export function policyWith(overrides: PolicyOverrides | undefined): Policy {
   if (overrides === undefined) return defaultPolicy;
   return {
     attemptTimeoutMs: overrides.attemptTimeoutMs ?? defaultPolicy.attemptTimeoutMs,
+    attemptOverheadMs: overrides.attemptOverheadMs ?? defaultPolicy.attemptOverheadMs,
     maxAgeMs: overrides.maxAgeMs ?? defaultPolicy.maxAgeMs,
     fast: { ...defaultPolicy.fast, ...overrides.fast },
     slow: { ...defaultPolicy.slow, ...overrides.slow },

@@ -41,8 +41,6 @@ import {
   type TryNowOutcome,
 } from './messages.ts';
 
-/** Time that an attempt may take beside its exchange: reading the gate before it, reporting after it. */
-const ATTEMPT_OVERHEAD_MS = 15_000;
 /** How long after a bound an attempt that was begun before it may still bring its verdict (R24), beside the exchange. */
 const AFTER_BOUND_MS = 5_000;
 /** A wait shorter than this is not published as a search attribute: it would be over before anyone looked. */
@@ -245,10 +243,10 @@ class DeliveryRun {
   }
 
   private callAttempt(tryNow: boolean): Promise<AttemptResult> {
-    const { attemptTimeoutMs } = this.policy;
+    const { attemptTimeoutMs, attemptOverheadMs } = this.policy;
     const number = this.attempts + 1;
     const { attempt } = proxyActivities<DeliveryActivities>({
-      startToCloseTimeout: attemptTimeoutMs + ATTEMPT_OVERHEAD_MS,
+      startToCloseTimeout: attemptTimeoutMs + attemptOverheadMs,
       scheduleToCloseTimeout: this.untilBound() + attemptTimeoutMs + AFTER_BOUND_MS,
       retry: attemptRetry,
       cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -270,12 +268,13 @@ class DeliveryRun {
     if (isCancellation(error) || CancellationScope.current().consideredCancelled) {
       throw new CancelledFailure('cancelled during an attempt');
     }
-    if (error instanceof ActivityFailure && error.cause instanceof TimeoutFailure) {
-      if (error.cause.timeoutType === 'START_TO_CLOSE') {
-        return { type: 'verdict', verdict: outcomeUnknown(Date.now() - startedAt) };
-      }
-      return { type: 'bound-reached' };
+    if (!(error instanceof ActivityFailure)) throw error;
+    if (error.cause instanceof TimeoutFailure && error.cause.timeoutType === 'START_TO_CLOSE') {
+      return { type: 'verdict', verdict: outcomeUnknown(Date.now() - startedAt) };
     }
+    // R6: our own fault lasted until no further try would have fitted before the bound.
+    if (error.cause instanceof TimeoutFailure || error.retryState === 'TIMEOUT')
+      return { type: 'bound-reached' };
     throw error;
   }
 
@@ -359,7 +358,7 @@ class DeliveryRun {
   /** An activity of its own that carries no body: asks would otherwise fill the history in weeks. */
   private async ask() {
     const { ask } = proxyActivities<DeliveryActivities>({
-      startToCloseTimeout: ATTEMPT_OVERHEAD_MS,
+      startToCloseTimeout: this.policy.attemptOverheadMs,
       scheduleToCloseTimeout: this.untilBound() + AFTER_BOUND_MS,
       retry: { initialInterval: '1 second', maximumInterval: '30 seconds' },
       priority: { fairnessKey: this.input.merchantId },
@@ -368,6 +367,9 @@ class DeliveryRun {
     try {
       return await ask(this.gateRequest());
     } catch (error) {
+      if (isCancellation(error) || !(error instanceof ActivityFailure)) throw error;
+      // Our own fault lasted until the bound.
+      await condition(() => false, this.untilBound());
       this.failAtBound();
       throw error;
     }
@@ -377,8 +379,8 @@ class DeliveryRun {
   private async leaveRoom(): Promise<void> {
     const { merchantId, webhookId } = this.input;
     const { leaveRoom } = proxyActivities<DeliveryActivities>({
-      startToCloseTimeout: ATTEMPT_OVERHEAD_MS,
-      scheduleToCloseTimeout: 4 * ATTEMPT_OVERHEAD_MS,
+      startToCloseTimeout: this.policy.attemptOverheadMs,
+      scheduleToCloseTimeout: 4 * this.policy.attemptOverheadMs,
       summary: 'leaves the waiting room',
     });
     try {
