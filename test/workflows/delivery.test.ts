@@ -244,7 +244,7 @@ describe('a hold', () => {
     expect(order).toEqual(order.toSorted());
   });
 
-  test('R50 an address that is removed holds the next attempt, and no budget is spent while held', async () => {
+  test('R11 R50 an address that is removed holds the next attempt, and no budget is spent while held', async () => {
     await withEndpoint();
     receiver.answer((nth) => (nth === 0 ? { status: 503, headers: { 'retry-after': '2' } } : 200));
     const delivery = await handOver(money);

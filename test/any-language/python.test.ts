@@ -1,0 +1,106 @@
+import { afterAll, beforeAll, describe, expect, inject, test, type TestContext } from 'vitest';
+import type { RunningWorkers } from '../../src/workers.ts';
+import { startReceiver, type Receiver } from '../support/receiver.ts';
+import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
+import { documentedProgram } from './documented-program.ts';
+import { pythonSdk, type PythonSdk } from './python-sdk.ts';
+import { runProgram, type Ended } from './run-program.ts';
+import { searchAttributesOf } from './started-delivery.ts';
+
+const INSTALL_LIMIT_MS = 300_000;
+
+let client: TestClient;
+let workers: RunningWorkers;
+let receiver: Receiver;
+let sdk: PythonSdk;
+
+beforeAll(async () => {
+  sdk = await pythonSdk();
+  client = await connectTestClient();
+  workers = await startTestWorkers();
+  receiver = await startReceiver();
+}, INSTALL_LIMIT_MS);
+afterAll(async () => {
+  await workers.shutdown();
+  await client.close();
+  await receiver.close();
+});
+
+/** Runs the Python program of the document; where Python is missing the test is skipped, in CI it fails. */
+async function runDocumented(
+  context: TestContext,
+  args: string[],
+  input: string | Uint8Array,
+): Promise<Ended> {
+  if ('missing' in sdk) {
+    const reason = `there is no Python with Temporal's SDK: ${sdk.missing}`;
+    if (process.env['CI']) throw new Error(reason);
+    return context.skip(reason);
+  }
+  return await runProgram(sdk.python, ['-c', await documentedProgram('python'), ...args], {
+    input,
+    env: { TEMPORAL_ADDRESS: inject('temporalAddress'), PYTHONDONTWRITEBYTECODE: '1' },
+  });
+}
+
+describe('the documented Python program', () => {
+  test('R60 R61 R70 R80 hands over a webhook byte for byte, once, and tells its outcome', async (context) => {
+    const merchantId = freshMerchant();
+    await client.hooks
+      .merchant(merchantId)
+      .setEndpoint({ url: `${receiver.url}python`, secret: 'a secret of 20 bytes' });
+    const args = [merchantId, 'evt-1', 'payment.status_changed', 'pay-7'];
+    const body =
+      '{ "status":"paid",\r\n\t"amount":10.50, "n":12345678901234567890, "name":"Jürgen 😀 <&> \\u00e9 \\/" }\n';
+
+    const first = await runDocumented(context, args, body);
+    const second = await runDocumented(context, args, body);
+
+    expect(first).toEqual({ exitCode: 0, stdout: 'started\ndelivered in attempt 1\n', stderr: '' });
+    expect(second).toEqual({ exitCode: 0, stdout: 'known already\ndelivered in attempt 1\n', stderr: '' });
+    const [request, ...more] = receiver.received.filter(({ path }) => path === '/python');
+    expect(more).toEqual([]);
+    expect(request?.body.toString()).toBe(body);
+    expect(request?.headers).toMatchObject({
+      'content-type': 'application/json',
+      'x-webhook-id': 'evt-1',
+      'webhook-id': 'evt-1',
+      'x-webhook-attempt': '1',
+    });
+    expect(await searchAttributesOf(client.temporal, `delivery:${merchantId}:evt-1`)).toEqual({
+      WebhookMerchant: merchantId,
+      WebhookEvent: 'payment.status_changed',
+      WebhookPayment: 'pay-7',
+      WebhookMoney: true,
+    });
+  });
+
+  test('R3 R80 tells that the delivery FAILED, and why', async (context) => {
+    const merchantId = freshMerchant();
+    receiver.answer((_nth, { path }) => (path === '/rejects' ? 404 : 200));
+    await client.hooks
+      .merchant(merchantId)
+      .setEndpoint({ url: `${receiver.url}rejects`, secret: 'a secret of 20 bytes' });
+
+    const { stdout } = await runDocumented(
+      context,
+      [merchantId, 'evt-1', 'kyc.status_changed', 'pay-7'],
+      '{}',
+    );
+
+    expect(stdout).toBe('started\nDeliveryFailed: rejected after 1 attempts; last answer: HTTP 404\n');
+  });
+
+  test('R71 tells what was wrong with the webhook', async (context) => {
+    const { stdout } = await runDocumented(
+      context,
+      [freshMerchant(), 'evt-1', 'Payment Paid', 'pay-7'],
+      'paid',
+    );
+
+    expect(stdout).toBe(
+      'started\nInvalidDeliveryInput: ' +
+        'type must be 1 to 128 characters of a-z, 0-9, ".", "_" and "-"; body must be JSON\n',
+    );
+  });
+});

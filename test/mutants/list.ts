@@ -1,0 +1,213 @@
+/** A one-line fault that a test of its rule must notice. */
+export interface Mutant {
+  /** SPEC's id of the rule that the fault breaks. */
+  readonly rule: string;
+  readonly file: string;
+  /** Stands exactly once in the file. */
+  readonly find: string;
+  readonly replace: string;
+  /** Where the tests of the rule are that notice it. */
+  readonly tests: string;
+}
+
+const verdicts = 'src/policy/verdicts.ts';
+const ladders = 'src/policy/ladders.ts';
+const delivery = 'src/workflows/delivery.ts';
+const attempt = 'src/activities/attempt.ts';
+const ladderTests = 'test/policy/ladders.test.ts';
+const deliveryTests = 'test/workflows/delivery.test.ts';
+const killTests = 'test/reliability/kill.test.ts';
+
+export const mutants: readonly Mutant[] = [
+  {
+    rule: 'R1',
+    file: verdicts,
+    find: 'status >= 200 && status < 300',
+    replace: 'status === 200',
+    tests: ladderTests,
+  },
+  {
+    rule: 'R2',
+    file: verdicts,
+    find: "if (status === 429) return 'rate-limited';",
+    replace: '',
+    tests: ladderTests,
+  },
+  {
+    rule: 'R3',
+    file: ladders,
+    find: "? climbSlow(policy, ladders, now) : { ladders, decision: failed('rejected') }",
+    replace: '? climbSlow(policy, ladders, now) : climbSlow(policy, ladders, now)',
+    tests: ladderTests,
+  },
+  {
+    rule: 'R4',
+    file: verdicts,
+    find: "return money ? 'rejection' : 'fast-failure';",
+    replace: "return 'rejection';",
+    tests: ladderTests,
+  },
+  {
+    rule: 'R5',
+    file: 'src/http/sender.ts',
+    find: 'if (deadline.signal.aborted) {',
+    replace: 'if (timeoutMs < 0) {',
+    tests: 'test/http/sender.test.ts',
+  },
+  {
+    rule: 'R6',
+    file: delivery,
+    find: "error.retryState === 'TIMEOUT'",
+    replace: 'startedAt < 0',
+    tests: killTests,
+  },
+  {
+    rule: 'R7',
+    file: delivery,
+    find: "nonRetryableErrorTypes: ['TemporalTimeout:StartToClose'],",
+    replace: '',
+    tests: killTests,
+  },
+  {
+    rule: 'R10',
+    file: ladders,
+    find: '2 ** (ladders.fastFailures - 1)',
+    replace: '2 ** ladders.fastFailures',
+    tests: ladderTests,
+  },
+  {
+    rule: 'R11',
+    file: delivery,
+    find: 'await this.untilReleased();',
+    replace:
+      'await this.untilReleased(); this.ladders = { ...this.ladders, fastFailures: this.ladders.fastFailures + 1 };',
+    tests: deliveryTests,
+  },
+  {
+    rule: 'R12',
+    file: ladders,
+    find: 'pauseMs: Math.max(step, asked)',
+    replace: 'pauseMs: asked || step',
+    tests: ladderTests,
+  },
+  {
+    rule: 'R13',
+    file: ladders,
+    find: 'pauseMs: Math.max(step, asked)',
+    replace: 'pauseMs: Math.max(step, asked) * (1 + Math.random() / 10)',
+    tests: ladderTests,
+  },
+  {
+    rule: 'R20',
+    file: 'src/policy/policy.ts',
+    find: '12 * HOUR, 24 * HOUR]',
+    replace: '12 * HOUR, 23 * HOUR]',
+    tests: ladderTests,
+  },
+  {
+    rule: 'R21',
+    file: ladders,
+    find: 'before.ceilingAt ?? now + policy.slow.ceilingMs',
+    replace: 'now + policy.slow.ceilingMs',
+    tests: ladderTests,
+  },
+  {
+    rule: 'R22',
+    file: delivery,
+    find: 'this.money, Date.now())',
+    replace: 'this.money, this.acceptedAt)',
+    tests: 'test/workflows/time-skipping.test.ts',
+  },
+  {
+    rule: 'R23',
+    file: ladders,
+    find: 'fastFailures: before.fastFailures + 1',
+    replace: 'fastFailures: before.fastFailures + before.slowSteps + 1',
+    tests: ladderTests,
+  },
+  {
+    rule: 'R24',
+    file: ladders,
+    find: 'acceptedAt + policy.maxAgeMs',
+    replace: 'acceptedAt + 2 * policy.maxAgeMs',
+    tests: ladderTests,
+  },
+  {
+    rule: 'R30',
+    file: 'src/policy/events.ts',
+    find: "'settled', ",
+    replace: '',
+    tests: 'test/vectors/vectors.test.ts',
+  },
+  {
+    rule: 'R50',
+    file: 'src/policy/gate.ts',
+    find: "return { pass: false, reason: 'no-endpoint' };",
+    replace: "return { pass: false, reason: 'draining' };",
+    tests: 'test/policy/gate.test.ts',
+  },
+  {
+    rule: 'R60',
+    file: attempt,
+    find: "Buffer.from(request.body, 'utf8')",
+    replace: "Buffer.from(request.body, 'latin1')",
+    tests: deliveryTests,
+  },
+  {
+    rule: 'R61',
+    file: 'src/http/signatures.ts',
+    find: '.update(`${timestamp}.`)',
+    replace: '.update(`${timestamp}`)',
+    tests: 'test/http/signatures.test.ts',
+  },
+  {
+    rule: 'R62',
+    file: 'src/http/signatures.ts',
+    find: "Buffer.from(secret.slice(6), 'base64')",
+    replace: "Buffer.from(secret.slice(6), 'utf8')",
+    tests: 'test/http/signatures.test.ts',
+  },
+  {
+    rule: 'R64',
+    file: attempt,
+    find: 'const verdict = await post(',
+    replace: 'await post(answer.endpoint, secrets, request); const verdict = await post(',
+    tests: killTests,
+  },
+  {
+    rule: 'R70',
+    file: 'src/client.ts',
+    find: 'return known.body === input.body && known.type === input.type;',
+    replace: 'return known.type === input.type;',
+    tests: 'test/client/deliver.test.ts',
+  },
+  {
+    rule: 'R71',
+    file: 'src/contract.ts',
+    find: 'MAX_BODY_BYTES = 256 * 1024',
+    replace: 'MAX_BODY_BYTES = 257 * 1024',
+    tests: 'test/client/deliver.test.ts',
+  },
+  { rule: 'R80', file: delivery, find: 'details: [this.status()],', replace: '', tests: deliveryTests },
+  {
+    rule: 'R82',
+    file: delivery,
+    find: 'consideredCancelled && !delivered',
+    replace: 'consideredCancelled',
+    tests: deliveryTests,
+  },
+  {
+    rule: 'R83',
+    file: ladders,
+    find: "if (meaning === 'rejection' && !money)",
+    replace: "if (meaning === 'rejection')",
+    tests: ladderTests,
+  },
+  {
+    rule: 'R90',
+    file: delivery,
+    find: 'nextAttemptAt: rfc3339(this.pause.until) }',
+    replace: 'nextAttemptAt: rfc3339(this.acceptedAt) }',
+    tests: deliveryTests,
+  },
+];

@@ -1,0 +1,20 @@
+import { readFile } from 'node:fs/promises';
+import { builtinModules } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
+import { expect, inject, test } from 'vitest';
+
+const quiet = new DefaultLogger('ERROR', () => undefined);
+
+test('no Node builtin reaches a workflow: the bundle requires none', async () => {
+  const code = await readFile(inject('workflowBundlePath'), 'utf8');
+  const required = [...code.matchAll(/\brequire\(["'](?:node:)?([a-z_/]+)["']\)/g)].map(([, name]) => name ?? '');
+  expect(required.filter((name) => builtinModules.includes(name))).toEqual([]);
+  expect(code).not.toMatch(/["']node:[a-z]/);
+  expect(code).not.toMatch(/["']\.\/node_modules\/(undici|pino|uuid|@temporalio\/(client|worker|activity))\//);
+});
+
+test('one that reaches a Node builtin through a module of ours is refused', async () => {
+  const workflowsPath = fileURLToPath(new URL('./fixtures/reaches-node.ts', import.meta.url));
+  await expect(bundleWorkflowCode({ workflowsPath, logger: quiet })).rejects.toThrow(/Webpack/);
+});
