@@ -97,6 +97,11 @@ const count = v.pipe(
 
 const maybe = v.exactOptional;
 const perSecond = v.pipe(v.number('must be a number'), v.minValue(0.01, 'must be at least 0.01'));
+const share = v.pipe(
+  v.number('must be a number'),
+  v.minValue(0, 'must be at least 0'),
+  v.maxValue(1, 'must be at most 1'),
+);
 const policySchema = v.strictObject({
   attemptTimeoutMs: maybe(milliseconds),
   attemptOverheadMs: maybe(milliseconds),
@@ -120,6 +125,17 @@ const policySchema = v.strictObject({
       firstAskSpreadMs: maybe(milliseconds),
       askEveryMs: maybe(milliseconds),
       askEverySpreadMs: maybe(milliseconds),
+    }),
+  ),
+  breaker: maybe(
+    v.strictObject({
+      windowMs: maybe(milliseconds),
+      windowSamples: maybe(count),
+      leastSamples: maybe(count),
+      failedShare: maybe(share),
+      firstPauseMs: maybe(milliseconds),
+      longestPauseMs: maybe(milliseconds),
+      permitMs: maybe(milliseconds),
     }),
   ),
   drain: maybe(v.strictObject({ perSecond: maybe(perSecond) })),

@@ -40,6 +40,22 @@ export interface Policy {
     /** R47: up to this much is added to `askEveryMs`. */
     readonly askEverySpreadMs: number;
   };
+  readonly breaker: {
+    /** R41: the sliding window. */
+    readonly windowMs: number;
+    /** R41: the window holds this many of the newest samples. */
+    readonly windowSamples: number;
+    /** R41: fewer samples never open the breaker. */
+    readonly leastSamples: number;
+    /** R41: the share of failed samples that opens it, 0 to 1. */
+    readonly failedShare: number;
+    /** R42: the first pause; doubled after each failed trial. */
+    readonly firstPauseMs: number;
+    /** R42: no pause is longer. */
+    readonly longestPauseMs: number;
+    /** R48: a permit not heard of for this long is lost. */
+    readonly permitMs: number;
+  };
   readonly drain: {
     /** R46: releases per second and merchant. */
     readonly perSecond: number;
@@ -59,6 +75,15 @@ export const defaultPolicy: Policy = {
     askEveryMs: HOUR,
     askEverySpreadMs: 15 * MINUTE,
   },
+  breaker: {
+    windowMs: 5 * MINUTE,
+    windowSamples: 5_000,
+    leastSamples: 5,
+    failedShare: 0.8,
+    firstPauseMs: 5 * MINUTE,
+    longestPauseMs: 30 * MINUTE,
+    permitMs: MINUTE,
+  },
   drain: { perSecond: 25 },
 };
 
@@ -77,6 +102,7 @@ export function policyWith(overrides: PolicyOverrides | undefined): Policy {
     fast: { ...defaultPolicy.fast, ...overrides.fast },
     slow: { ...defaultPolicy.slow, ...overrides.slow },
     held: { ...defaultPolicy.held, ...overrides.held },
+    breaker: { ...defaultPolicy.breaker, ...overrides.breaker },
     drain: { ...defaultPolicy.drain, ...overrides.drain },
   };
 }
