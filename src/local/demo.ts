@@ -30,9 +30,15 @@ export type Missing = readonly string[];
 
 /** Delivers webhooks of every fate and shows what becomes of them, until the signal says so. */
 export async function runDemo(stack: LocalStack, options: DemoOptions): Promise<Missing> {
+  const { signal } = options;
   const receiver = await startDemoReceiver();
   try {
-    return await new Demo(stack, receiver, options).run();
+    const demo = new Demo(stack, receiver, options);
+    // The SDK ends the workers at the same signal, so a question may find nobody to answer it.
+    return await stack.temporal.connection.withAbortSignal(signal, () => demo.run());
+  } catch (error) {
+    if (signal.aborted) return [];
+    throw error;
   } finally {
     // Attempts under way still get their answers.
     await stack.stop();

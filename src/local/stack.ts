@@ -55,25 +55,24 @@ export interface LocalStack {
  * @throws the errors of `findTemporalBinary` and `startLocalServer`; {@link LocalStateNotUsable}
  */
 export async function startLocalStack(options: LocalStackOptions): Promise<LocalStack> {
-  const { log, signal } = options;
+  const { log } = options;
   const state = await prepareStateFolder(options.stateFolder);
+  const aborted = rejectWhenAborted(options.signal);
   // A download cannot be cancelled, so it is left behind.
-  const { path } = await Promise.race([findTemporalBinary({ log }), rejectWhenAborted(signal)]);
+  const { path } = await Promise.race([findTemporalBinary({ log }), aborted]);
   log('starting the Temporal server …');
   const server = await startServer(path, state, log);
   try {
-    signal.throwIfAborted();
+    options.signal.throwIfAborted();
     await ensureKeysFile(state);
     log('starting the workers …');
     installLogging('info', destination({ dest: state.workerLogFile, append: false }));
     // A proxy for the outside world has no way back to this machine.
-    const channelArgs = { 'grpc.enable_http_proxy': 0 };
-    const connection = await Connection.connect({ address: server.address, channelArgs });
-    const workers = await startStackWorkers(server, state, options);
-    const stack = stackOf({ server, connection, workers }, state, options);
-    if (signal.aborted) await stack.stop();
-    signal.throwIfAborted();
-    return stack;
+    process.env['no_grpc_proxy'] = HOST;
+    const connection = await Promise.race([Connection.connect({ address: server.address }), aborted]);
+    // Until this resolves the workers have taken nothing that would have to be finished.
+    const workers = await Promise.race([startStackWorkers(server, state, options), aborted]);
+    return stackOf({ server, connection, workers }, state, options);
   } catch (error) {
     await server.stop();
     throw error;
@@ -173,9 +172,11 @@ function uiUrlOf({ uiUrl }: LocalServer): string {
 }
 
 function rejectWhenAborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    const abort = (): void => reject(signal.reason as Error);
-    if (signal.aborted) abort();
-    else signal.addEventListener('abort', abort, { once: true });
-  });
+  const { promise, reject } = Promise.withResolvers<never>();
+  const abort = (): void => reject(signal.reason as Error);
+  if (signal.aborted) abort();
+  else signal.addEventListener('abort', abort, { once: true });
+  // It may come when nobody waits for it.
+  promise.catch(() => undefined);
+  return promise;
 }

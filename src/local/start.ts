@@ -132,7 +132,9 @@ function whenInterrupted(screen: Screen, stacks: readonly LocalStack[]): AbortSi
   process.on('SIGINT', interrupt);
   process.on('SIGTERM', interrupt);
   // Whoever watched has gone, as with `npm start | head`.
-  process.stdout.once('error', interrupt);
+  process.stdout.on('error', () => {
+    if (!controller.signal.aborted) interrupt();
+  });
   return controller.signal;
 }
 
