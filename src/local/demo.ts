@@ -172,9 +172,10 @@ class Demo {
   private tellTheEnd(): void {
     const { once, screen } = this.options;
     const { uiUrl, address, keysFile, workerLogFile } = this.stack;
-    if (this.deliveries.missing().length > 0) return;
-    screen.say('Every delivery of the demo has met its fate.');
+    const missing = this.deliveries.missing();
+    if (missing.length === 0) screen.say('Every delivery of the demo has met its fate.');
     if (once) return;
+    for (const each of missing) screen.say(`Not as the demo foresees: ${missingInWords(each)}`);
     screen.say(
       [
         'All stays up until Ctrl-C:',
