@@ -11,7 +11,15 @@ const noise = new Set(['taskToken', 'timestampNanos', 'isLocal', 'workflowRunId'
  * @param destination - standard output by default.
  */
 export function installLogging(level: LogLevel, destination?: DestinationStream): void {
-  const log = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, destination);
+  const log = pino(
+    {
+      level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      serializers: { error: pino.stdSerializers.err },
+    },
+    destination,
+  );
   const sdkLevel = level.toUpperCase() as SdkLogLevel;
   const logger = new DefaultLogger(sdkLevel, ({ level: entryLevel, message, meta }) => {
     const fields = Object.entries(meta ?? {}).filter(([name]) => !noise.has(name));

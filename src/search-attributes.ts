@@ -3,6 +3,7 @@ import { SEARCH_ATTRIBUTES } from './contract.ts';
 
 const PERMISSION_DENIED = 7;
 const UNIMPLEMENTED = 12;
+const ASK_WITHIN_MS = 10_000;
 
 /** The namespace lacks search attributes, without which a delivery would be stuck at its first task. */
 export class SearchAttributesMissing extends Error {
@@ -24,8 +25,11 @@ export class SearchAttributesMissing extends Error {
  */
 export async function checkSearchAttributes(client: Client): Promise<void> {
   const { namespace } = client.options;
-  const known = await (client.connection as Connection).operatorService
-    .listSearchAttributes({ namespace })
+  const connection = client.connection as Connection;
+  const known = await connection
+    .withDeadline(Date.now() + ASK_WITHIN_MS, () =>
+      connection.operatorService.listSearchAttributes({ namespace }),
+    )
     .catch((error: unknown) => {
       const closed = isGrpcServiceError(error) && [PERMISSION_DENIED, UNIMPLEMENTED].includes(error.code);
       if (!closed) throw error;

@@ -1,5 +1,11 @@
 import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
-import { bundleWorkflowCode, NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
+import {
+  bundleWorkflowCode,
+  NativeConnection,
+  Runtime,
+  Worker,
+  type WorkerOptions,
+} from '@temporalio/worker';
 import { fileURLToPath } from 'node:url';
 import { createDeliveryActivities } from './activities/attempt.ts';
 import { GateReader } from './activities/gate-reader.ts';
@@ -53,7 +59,11 @@ const payloadConverterPath = pathOf('payload-converter');
 
 /** Bundles the workflows; it takes a second or two and can be shared by many workers. */
 export async function bundleWorkflows(): Promise<WorkflowBundleOption> {
-  const { code } = await bundleWorkflowCode({ workflowsPath: pathOf('index'), payloadConverterPath });
+  const { code } = await bundleWorkflowCode({
+    workflowsPath: pathOf('index'),
+    payloadConverterPath,
+    logger: Runtime.instance().logger,
+  });
   return { code };
 }
 
