@@ -7,7 +7,7 @@ import type { RunningWorkers } from '../../src/workers.ts';
 import { startReceiver, type Receiver } from '../support/receiver.ts';
 import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
 import { json, malformedArguments } from './payloads.ts';
-import { brokenWorkflowTasks } from './started-delivery.ts';
+import { failedWorkflowTasks } from './started-delivery.ts';
 
 let client: TestClient;
 let workers: RunningWorkers;
@@ -64,7 +64,7 @@ describe('a running delivery', () => {
       await setEndpoint(merchantId);
 
       expect(await delivery.result()).toMatchObject({ state: 'delivered', attempts: 1 });
-      expect(await brokenWorkflowTasks(client.temporal, delivery.workflowId)).toBe(0);
+      expect(await failedWorkflowTasks(client.temporal, delivery.workflowId)).toBe(0);
     },
   );
 });
@@ -86,7 +86,7 @@ describe("a merchant's entity", () => {
       await setEndpoint(merchantId);
 
       expect(await delivery.result()).toMatchObject({ state: 'delivered', attempts: 1 });
-      expect(await brokenWorkflowTasks(client.temporal, entity)).toBe(0);
+      expect(await failedWorkflowTasks(client.temporal, entity)).toBe(0);
     },
   );
 

@@ -11,10 +11,8 @@ export async function searchAttributesOf(
   return Object.fromEntries(ours.map(({ key, value }) => [key.name, value]));
 }
 
-/** How many workflow tasks of a workflow failed or timed out: any is one that a stranger could block it with. */
-export async function brokenWorkflowTasks(client: Client, workflowId: string): Promise<number> {
+/** How many workflow tasks of a workflow failed: any is one that a stranger could block it with. */
+export async function failedWorkflowTasks(client: Client, workflowId: string): Promise<number> {
   const { events } = await client.workflow.getHandle(workflowId).fetchHistory();
-  return (events ?? []).filter(
-    (event) => event.workflowTaskFailedEventAttributes ?? event.workflowTaskTimedOutEventAttributes,
-  ).length;
+  return (events ?? []).filter((event) => event.workflowTaskFailedEventAttributes).length;
 }

@@ -7,7 +7,7 @@ import { IdConflict } from '../../src/errors.ts';
 import type { RunningWorkers } from '../../src/workers.ts';
 import { connectTestClient, startTestWorkers, type TestClient } from '../support/stack.ts';
 import { json, payload } from './payloads.ts';
-import { brokenWorkflowTasks } from './started-delivery.ts';
+import { failedWorkflowTasks } from './started-delivery.ts';
 
 const CLOSES_WITHIN_MS = 20_000;
 
@@ -104,6 +104,11 @@ const refused: readonly [what: string, payloads: (webhookId: string) => Payload[
     (id) => [json(input(id, { policy: { maxAgeMs: 9e15 } }))],
     'policy.maxAgeMs must be at most 31622400000 ms (366 days)',
   ],
+  [
+    'a time in the policy that no timer of an attempt has',
+    (id) => [json(input(id, { policy: { attemptTimeoutMs: 3e9 } }))],
+    'policy.attemptTimeoutMs must be at most 600000 ms (10 minutes)',
+  ],
   ['a policy that is an array', (id) => [json(input(id, { policy: [] }))], 'policy must be a JSON object'],
   [
     'several problems',
@@ -145,7 +150,7 @@ describe('a delivery started by a stranger', () => {
     const workflowId = await startByHand(webhookId, payloads(webhookId));
 
     expect(await failureOf(workflowId)).toEqual({ type: 'InvalidDeliveryInput', message: problem });
-    expect(await brokenWorkflowTasks(client.temporal, workflowId)).toBe(0);
+    expect(await failedWorkflowTasks(client.temporal, workflowId)).toBe(0);
   });
 
   test('R71 under an id that is not the one of its input ends as Failed and names the right one', async () => {
