@@ -35,6 +35,8 @@ async function runDocumented(
   if ('missing' in sdk) {
     const reason = `there is no Python with Temporal's SDK: ${sdk.missing}`;
     if (process.env['CI']) throw new Error(reason);
+    // The default reporter keeps a skip's reason to itself.
+    console.warn(`skipped: ${reason}`);
     return context.skip(reason);
   }
   return await runProgram(sdk.python, ['-c', await documentedProgram('python'), ...args], {
