@@ -174,6 +174,7 @@ export class Hookladder {
       case 'COMPLETED':
         return 'delivered';
       case 'FAILED':
+      case 'TIMED_OUT':
         return 'failed';
       case 'CANCELLED':
       case 'TERMINATED':

@@ -66,7 +66,7 @@ const typeSchema = v.pipe(
 );
 
 const paymentIdSchema = v.pipe(
-  v.string('must be a string'),
+  v.string('must be a string: leave it out if there is none'),
   v.minLength(1, 'must not be empty: leave it out instead'),
   v.maxLength(128, 'must be at most 128 characters'),
   v.check((text) => text.isWellFormed(), 'must be well-formed Unicode (it has a lone surrogate)'),
@@ -84,10 +84,29 @@ const bodySchema = v.pipe(
   v.check(isJson, 'must be JSON'),
 );
 
+/** `v.strictObject` alone also takes an array, which has none of the fields. */
+const jsonObject = <Entries extends v.ObjectEntries>(entries: Entries) =>
+  v.pipe(
+    v.custom<object>(
+      (value) =>
+        typeof value === 'object' && value !== null && !Array.isArray(value) && !ArrayBuffer.isView(value),
+      ({ received }) => (received === 'undefined' ? 'is missing' : 'must be a JSON object'),
+    ),
+    v.strictObject(entries),
+  );
+
+/** Dates beyond the calendar throw, and an exception would block the workflow for good. */
+const LONGEST_MS = 366 * 24 * 60 * 60 * 1_000;
 const milliseconds = v.pipe(
   v.number('must be a number of milliseconds'),
   v.integer('must be a whole number of milliseconds'),
   v.minValue(1, 'must be at least 1 ms'),
+  v.maxValue(LONGEST_MS, `must be at most ${LONGEST_MS} ms (366 days)`),
+);
+/** Beyond 2^31 ms Node's timers fire at once. */
+const attemptMilliseconds = v.pipe(
+  milliseconds,
+  v.maxValue(600_000, 'must be at most 600000 ms (10 minutes)'),
 );
 const count = v.pipe(
   v.number('must be a number'),
@@ -96,31 +115,31 @@ const count = v.pipe(
 );
 
 const maybe = v.exactOptional;
-const perSecond = v.pipe(v.number('must be a number'), v.minValue(0.01, 'must be at least 0.01'));
+const perSecond = v.pipe(v.number('must be a number'), v.minValue(0.2, 'must be at least 0.2'));
 const share = v.pipe(
   v.number('must be a number'),
   v.minValue(0, 'must be at least 0'),
   v.maxValue(1, 'must be at most 1'),
 );
-const policySchema = v.strictObject({
-  attemptTimeoutMs: maybe(milliseconds),
+const policySchema = jsonObject({
+  attemptTimeoutMs: maybe(attemptMilliseconds),
   attemptOverheadMs: maybe(milliseconds),
   maxAgeMs: maybe(milliseconds),
   fast: maybe(
-    v.strictObject({
+    jsonObject({
       budget: maybe(count),
       firstPauseMs: maybe(milliseconds),
       retryAfterCapMs: maybe(milliseconds),
     }),
   ),
   slow: maybe(
-    v.strictObject({
+    jsonObject({
       stepsMs: maybe(v.pipe(v.array(milliseconds, 'must be a list'), v.minLength(1, 'must not be empty'))),
       ceilingMs: maybe(milliseconds),
     }),
   ),
   held: maybe(
-    v.strictObject({
+    jsonObject({
       firstAskMs: maybe(milliseconds),
       firstAskSpreadMs: maybe(milliseconds),
       askEveryMs: maybe(milliseconds),
@@ -128,7 +147,7 @@ const policySchema = v.strictObject({
     }),
   ),
   breaker: maybe(
-    v.strictObject({
+    jsonObject({
       windowMs: maybe(milliseconds),
       windowSamples: maybe(count),
       leastSamples: maybe(count),
@@ -138,10 +157,10 @@ const policySchema = v.strictObject({
       permitMs: maybe(milliseconds),
     }),
   ),
-  drain: maybe(v.strictObject({ perSecond: maybe(perSecond) })),
+  drain: maybe(jsonObject({ perSecond: maybe(perSecond) })),
 });
 
-const deliveryInputSchema = v.strictObject({
+const deliveryInputSchema = jsonObject({
   merchantId: merchantIdSchema,
   webhookId: webhookIdSchema,
   type: typeSchema,

@@ -5,7 +5,7 @@ import {
   type WorkflowExecutionDescription,
   type WorkflowHandle,
 } from '@temporalio/client';
-import { ApplicationFailure, CancelledFailure, TerminatedFailure } from '@temporalio/common';
+import { ApplicationFailure, CancelledFailure, TerminatedFailure, TimeoutFailure } from '@temporalio/common';
 import { deliveryWorkflowId } from '../contract.ts';
 import { DeliveryNotFound, InvalidWebhook } from '../errors.ts';
 import type { DeliveryStatus } from '../policy/status.ts';
@@ -44,7 +44,8 @@ export class DeliveryHandle {
       case 'FAILED':
         return await this.result();
       case 'TERMINATED':
-        return { ...(await this.query()), state: 'cancelled', reason: 'terminated' };
+      case 'TIMED_OUT':
+        return await this.endedByOthers(description.status.name);
       default:
         return withOwnFault(await this.query(), await this.ownFault(description));
     }
@@ -68,9 +69,8 @@ export class DeliveryHandle {
         throw new InvalidWebhook([{ field: 'input', message: cause.message }]);
       }
       if (cause instanceof CancelledFailure) return await this.query();
-      if (cause instanceof TerminatedFailure) {
-        return { ...(await this.query()), state: 'cancelled', reason: 'terminated' };
-      }
+      if (cause instanceof TerminatedFailure) return await this.endedByOthers('TERMINATED');
+      if (cause instanceof TimeoutFailure) return await this.endedByOthers('TIMED_OUT');
       throw error;
     }
   }
@@ -121,6 +121,14 @@ export class DeliveryHandle {
 
   private async query(): Promise<DeliveryStatus> {
     return await this.calls.askWorker(() => this.handle().query(statusQuery));
+  }
+
+  /** Terminated by an operator, or by an execution timeout that whoever started it had set: the rules never do either. */
+  private async endedByOthers(how: 'TERMINATED' | 'TIMED_OUT'): Promise<DeliveryStatus> {
+    const status = await this.query();
+    return how === 'TERMINATED'
+      ? { ...status, state: 'cancelled', reason: 'terminated' }
+      : { ...status, state: 'failed', reason: 'timed-out' };
   }
 
   /** R6: an activity that is being retried after a failure that is not benign. */

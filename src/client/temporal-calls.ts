@@ -62,12 +62,18 @@ export class TemporalCalls {
     }
   }
 
-  /** Decodes payloads that the SDK hands out raw. */
+  /** Decodes payloads that the SDK hands out raw; what a stranger sent and cannot be decoded is `undefined`. */
   async decode(payloads: readonly Payload[] | null | undefined): Promise<unknown[]> {
     const { payloadConverter, payloadCodecs } = this.client.options.loadedDataConverter;
     let decoded = [...(payloads ?? [])];
     for (const codec of payloadCodecs.toReversed()) decoded = await codec.decode(decoded);
-    return decoded.map((payload) => payloadConverter.fromPayload(payload));
+    return decoded.map((payload): unknown => {
+      try {
+        return payloadConverter.fromPayload(payload);
+      } catch {
+        return undefined;
+      }
+    });
   }
 
   private async isReachable(): Promise<boolean> {

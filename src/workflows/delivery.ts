@@ -17,7 +17,13 @@ import {
 } from '@temporalio/workflow';
 import { defineSearchAttributeKey, type RetryPolicy, type SearchAttributePair } from '@temporalio/common';
 import type { AttemptResult, DeliveryActivities, GateRequest, Held } from '../activities/types.ts';
-import { checkDeliveryInput, deliveryWorkflowId, isMoneyDelivery, type DeliveryInput } from '../contract.ts';
+import {
+  checkDeliveryInput,
+  DELIVERY_TASK_QUEUE,
+  deliveryWorkflowId,
+  isMoneyDelivery,
+  type DeliveryInput,
+} from '../contract.ts';
 import type { HeldReason } from '../policy/gate.ts';
 import {
   climb,
@@ -40,6 +46,7 @@ import {
   type Release,
   type TryNowOutcome,
 } from './messages.ts';
+import { Undecodable } from './payload-converter.ts';
 
 /** How long after a bound an attempt that was begun before it may still bring its verdict (R24), beside the exchange. */
 const AFTER_BOUND_MS = 5_000;
@@ -65,8 +72,8 @@ const attemptRetry: RetryPolicy = {
  * when delivered; fails with an `ApplicationFailure` of type `DeliveryFailed` that carries it otherwise (R80),
  * or of type `InvalidDeliveryInput` if the input breaks R71.
  */
-export async function delivery(input: unknown): Promise<DeliveryStatus> {
-  const run = new DeliveryRun(accept(input));
+export async function delivery(...inputs: unknown[]): Promise<DeliveryStatus> {
+  const run = new DeliveryRun(accept(inputs));
   setHandler(statusQuery, () => run.status());
   setHandler(releaseSignal, (release) => run.release(release));
   setHandler(tryNowSignal, () => run.askToTryNow());
@@ -75,13 +82,25 @@ export async function delivery(input: unknown): Promise<DeliveryStatus> {
 }
 
 /** A workflow checks its input itself, since anyone may have started it. */
-function accept(input: unknown): DeliveryInput {
+function accept(inputs: readonly unknown[]): DeliveryInput {
+  const [input, ...more] = inputs;
+  if (more.length > 0) {
+    throw invalidInput([`input must be one argument, not ${inputs.length}: leave out the others`]);
+  }
+  if (input instanceof Undecodable) {
+    throw invalidInput([
+      `input cannot be read (its payload has ${input.encoding}): send one JSON object, encoded as "json/plain"`,
+    ]);
+  }
   const checked = checkDeliveryInput(input);
   if (!checked.ok)
     throw invalidInput(checked.problems.map((problem) => `${problem.field} ${problem.message}`));
   const { merchantId, webhookId } = checked.input;
+  const { workflowId, taskQueue } = workflowInfo();
   const expectedId = deliveryWorkflowId(merchantId, webhookId);
-  if (workflowInfo().workflowId !== expectedId) throw invalidInput([`workflowId must be "${expectedId}"`]);
+  if (workflowId !== expectedId) throw invalidInput([`workflowId must be "${expectedId}"`]);
+  // Elsewhere nobody runs a delivery's activities.
+  if (taskQueue !== DELIVERY_TASK_QUEUE) throw invalidInput([`taskQueue must be "${DELIVERY_TASK_QUEUE}"`]);
   return checked.input;
 }
 

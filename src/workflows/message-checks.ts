@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { checkId } from '../contract.ts';
 import type { Endpoint, SealedSecret } from '../policy/gate.ts';
 import type { Release, Report } from './messages.ts';
 
@@ -6,16 +7,25 @@ import type { Release, Report } from './messages.ts';
 // since an exception in a handler would block the workflow for good.
 
 const number = v.pipe(v.number(), v.finite());
-const sealed = v.custom<SealedSecret>((value) => typeof value === 'string' && value.length > 0);
+/** Generous: what is kept here is carried in the memo and over continue-as-new, which must stay small. */
+const LONGEST_URL = 10_000;
+const LONGEST_SEALED = 1_000;
+const sealed = v.custom<SealedSecret>(
+  (value) => typeof value === 'string' && value.length > 0 && value.length <= LONGEST_SEALED,
+);
+const webhookId = v.pipe(
+  v.string(),
+  v.check((id) => checkId('webhookId', id).length === 0),
+);
 
 const endpointSchema = v.object({
-  url: v.pipe(v.string(), v.url()),
+  url: v.pipe(v.string(), v.maxLength(LONGEST_URL), v.regex(/^https?:/), v.url()),
   secret: sealed,
   nextSecret: v.exactOptional(sealed),
 });
 const reportSchema = v.object({
-  holds: v.array(v.object({ webhookId: v.string(), call: number, fastFailures: number, heldSince: number })),
-  left: v.array(v.string()),
+  holds: v.array(v.object({ webhookId, call: number, fastFailures: number, heldSince: number })),
+  left: v.array(webhookId),
 });
 const releaseSchema = v.object({ call: number, version: number });
 

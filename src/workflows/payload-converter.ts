@@ -11,12 +11,17 @@ export const payloadConverter: PayloadConverter = {
     try {
       return defaultPayloadConverter.fromPayload<T>(payload);
     } catch {
-      return new Undecodable() as T;
+      return new Undecodable(payload) as T;
     }
   },
 };
 
-/** Stands for a payload that is not JSON. */
+/** Stands for a payload that cannot be decoded. */
 export class Undecodable {
-  readonly undecodable = true;
+  /** How the payload says it is encoded, in words. */
+  readonly encoding: string;
+  constructor({ metadata }: Payload) {
+    const encoding = new TextDecoder().decode(metadata?.['encoding'] ?? undefined).slice(0, 100);
+    this.encoding = encoding === '' ? 'no encoding' : `the encoding "${encoding}"`;
+  }
 }

@@ -191,6 +191,22 @@ describe('with workers', () => {
   });
 });
 
+test('R90 a delivery that was started with an execution timeout, and met it, reads as failed', async () => {
+  const workers = await startTestWorkers();
+  const webhook = { merchantId, webhookId: 'w1', ...money };
+  await client.temporal.workflow.start('delivery', {
+    workflowId: deliveryWorkflowId(merchantId, 'w1'),
+    taskQueue: 'hookladder-deliveries',
+    args: [webhook],
+    workflowExecutionTimeout: '2 seconds',
+  });
+  const delivery = client.hooks.delivery(merchantId, 'w1');
+  expect(await delivery.result()).toMatchObject({ state: 'failed', reason: 'timed-out' });
+  expect(await delivery.status()).toMatchObject({ state: 'failed', reason: 'timed-out' });
+  expect(await client.hooks.deliver(webhook)).toMatchObject({ started: false, existing: 'failed' });
+  await workers.shutdown();
+});
+
 describe('without', () => {
   test('a worker, handing over works and asking for the state is a typed error', async () => {
     const hooks = new Hookladder({ client: client.temporal, connectTimeoutMs: 1_000 });
