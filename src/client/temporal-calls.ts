@@ -3,6 +3,7 @@ import type { Payload } from '@temporalio/common';
 import { NoWorker, TemporalUnavailable } from '../errors.ts';
 
 // Status codes of gRPC, by their numbers on the wire.
+const CANCELLED = 1;
 const DEADLINE_EXCEEDED = 4;
 const FAILED_PRECONDITION = 9;
 const UNAVAILABLE = 14;
@@ -25,12 +26,12 @@ export class TemporalCalls {
    * @throws {@link TemporalUnavailable} if Temporal does not answer within the limit.
    */
   async call<T>(operation: () => Promise<T>, limitMs = this.limitMs): Promise<T> {
+    const deadline = Date.now() + limitMs;
     try {
       if (limitMs === NO_LIMIT) return await operation();
-      return await this.client.connection.withDeadline(Date.now() + limitMs, operation);
+      return await this.client.connection.withDeadline(deadline, operation);
     } catch (error) {
-      const code = grpcCode(error);
-      if (code === UNAVAILABLE || code === DEADLINE_EXCEEDED) throw new TemporalUnavailable(error);
+      if (grpcCode(error) === UNAVAILABLE || isTimeout(error, deadline)) throw new TemporalUnavailable(error);
       throw error;
     }
   }
@@ -43,8 +44,7 @@ export class TemporalCalls {
     try {
       return await this.call(operation, limitMs);
     } catch (error) {
-      const waitedForWorker =
-        error instanceof TemporalUnavailable && grpcCode(error.cause) === DEADLINE_EXCEEDED;
+      const waitedForWorker = error instanceof TemporalUnavailable && grpcCode(error.cause) !== UNAVAILABLE;
       if (grpcCode(error) === FAILED_PRECONDITION || (waitedForWorker && (await this.isReachable()))) {
         throw new NoWorker(error);
       }
@@ -82,6 +82,12 @@ export class TemporalCalls {
       () => false,
     );
   }
+}
+
+/** A call that ran into its deadline also ends as cancelled, when its retry was the one to notice. */
+function isTimeout(error: unknown, deadline: number): boolean {
+  const code = grpcCode(error);
+  return code === DEADLINE_EXCEEDED || (code === CANCELLED && Date.now() >= deadline);
 }
 
 function grpcCode(error: unknown): number | undefined {
