@@ -157,7 +157,8 @@ const policySchema = jsonObject({
       permitMs: maybe(milliseconds),
     }),
   ),
-  drain: maybe(jsonObject({ perSecond: maybe(perSecond) })),
+  room: maybe(jsonObject({ places: maybe(count), bytes: maybe(count) })),
+  drain: maybe(jsonObject({ slowDownMs: maybe(milliseconds), perSecond: maybe(perSecond) })),
 });
 
 const deliveryInputSchema = jsonObject({

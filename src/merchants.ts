@@ -2,19 +2,27 @@ import type { Client } from '@temporalio/client';
 import type { SignalDefinition } from '@temporalio/common';
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { GATE_MEMO, MERCHANT_TASK_QUEUE, MERCHANT_WORKFLOW, merchantWorkflowId } from './contract.ts';
-import type { PolicyOverrides } from './policy/policy.ts';
+import type { GateView } from './policy/gate.ts';
+import { policyWith, type PolicyOverrides } from './policy/policy.ts';
 import type { MerchantInput } from './workflows/merchant-breaker.ts';
-import { MerchantState } from './workflows/merchant-state.ts';
+import { MerchantState, recovered } from './workflows/merchant-state.ts';
 
-/** Signals a merchant's entity, and starts it if there is none. */
+/**
+ * Signals a merchant's entity, and starts it if there is none.
+ * @param lost - the view last seen: if the entity was terminated or lost meanwhile, the new one goes on from it (R52).
+ */
 export async function signalMerchant<Message>(
   client: Client,
   merchantId: string,
   signal: SignalDefinition<[Message]>,
   message: Message,
-  policy?: PolicyOverrides,
+  { lost, policy }: { readonly lost: GateView | undefined; readonly policy: PolicyOverrides | undefined },
 ): Promise<void> {
-  const input: MerchantInput = { merchantId, ...(policy === undefined ? {} : { policy }) };
+  const input: MerchantInput = {
+    merchantId,
+    ...(lost === undefined ? {} : { lost }),
+    ...(policy === undefined ? {} : { policy }),
+  };
   await client.workflow.signalWithStart<(input: MerchantInput) => Promise<void>, [Message]>(
     MERCHANT_WORKFLOW,
     {
@@ -23,7 +31,9 @@ export async function signalMerchant<Message>(
       args: [input],
       signal,
       signalArgs: [message],
-      memo: { [GATE_MEMO]: new MerchantState().view() },
+      memo: {
+        [GATE_MEMO]: new MerchantState(policyWith(policy), lost && recovered(lost, Date.now())).view(),
+      },
       staticSummary: `merchant ${merchantId}: endpoint, breaker and waiting room`,
       typedSearchAttributes: [
         { key: defineSearchAttributeKey('WebhookMerchant', 'KEYWORD'), value: merchantId },

@@ -9,6 +9,7 @@ import {
 import { fileURLToPath } from 'node:url';
 import { createDeliveryActivities } from './activities/attempt.ts';
 import { GateReader } from './activities/gate-reader.ts';
+import { Places } from './activities/places.ts';
 import { Reporter } from './activities/reporter.ts';
 import { createMerchantActivities } from './activities/wake.ts';
 import { DELIVERY_TASK_QUEUE, MERCHANT_TASK_QUEUE } from './contract.ts';
@@ -36,6 +37,8 @@ export interface WorkersOptions {
   readonly secretKeys: KeySource;
   /** Attempts under way at once in this process; 100 by default. */
   readonly maxConcurrentAttempts?: number;
+  /** Attempts under way at once for one merchant in this process; 8 by default. */
+  readonly maxAttemptsPerMerchant?: number;
   /** How long attempts under way may take to finish at shutdown, milliseconds; 30,000 by default. */
   readonly shutdownGraceMs?: number;
   /** For merchants whose entity this process starts; for tests and demos. */
@@ -78,9 +81,11 @@ export async function startWorkers(options: WorkersOptions): Promise<RunningWork
   const client = new Client({ connection: clientConnection, namespace });
   await checkSearchAttributes(client);
   const sender = new Sender();
-  const reporter = new Reporter((merchantId, report) =>
-    signalMerchant(client, merchantId, reportSignal, report, options.policy),
-  );
+  const gate = new GateReader(client);
+  const reporter = new Reporter(async (merchantId, report) => {
+    const lost = await gate.read(merchantId);
+    await signalMerchant(client, merchantId, reportSignal, report, { lost, policy: options.policy });
+  });
   const shared = {
     connection,
     namespace,
@@ -93,7 +98,8 @@ export async function startWorkers(options: WorkersOptions): Promise<RunningWork
     taskQueue: DELIVERY_TASK_QUEUE,
     maxConcurrentActivityTaskExecutions: options.maxConcurrentAttempts ?? 100,
     activities: createDeliveryActivities({
-      gate: new GateReader(client),
+      gate,
+      places: new Places(options.maxAttemptsPerMerchant),
       reporter,
       secrets: new SecretBox(options.secretKeys),
       sender,

@@ -1,23 +1,31 @@
 import { performance } from 'node:perf_hooks';
-import { activityInfo, log } from '@temporalio/activity';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { activityInfo, ApplicationFailure, log } from '@temporalio/activity';
 import { signatureHeaders, type SigningSecrets } from '../http/signatures.ts';
 import type { Sender } from '../http/sender.ts';
 import { askGate, type Endpoint, type GateAnswer } from '../policy/gate.ts';
-import { verdictInWords, type Verdict } from '../policy/verdicts.ts';
+import { hasFailed, verdictInWords, type Verdict } from '../policy/verdicts.ts';
 import type { SecretBox } from '../secrets.ts';
 import { VERSION } from '../version.ts';
 import type { GateReader } from './gate-reader.ts';
 import { ownFault } from './own-fault.ts';
+import type { Places } from './places.ts';
 import type { Reporter } from './reporter.ts';
 import type { AttemptRequest, DeliveryActivities, GateRequest, Held } from './types.ts';
 
 /** What the deliveries' activities work with. */
 export interface DeliveryDependencies {
-  readonly gate: Pick<GateReader, 'read'>;
-  readonly reporter: Pick<Reporter, 'hold' | 'leave'>;
+  readonly gate: Pick<GateReader, 'read' | 'readFresh' | 'expectChange'>;
+  readonly reporter: Pick<Reporter, 'sample' | 'hold' | 'tell'>;
+  readonly places: Pick<Places, 'take' | 'leave' | 'reserve'>;
   readonly secrets: Pick<SecretBox, 'open'>;
   readonly sender: Pick<Sender, 'post'>;
 }
+
+/** After a POST a report is waited for this long, milliseconds; one that is not durable by then rides with a later batch. */
+const REPORT_WITHIN_MS = 3_000;
+
+type Passed = Extract<GateAnswer, { pass: true }>;
 
 /**
  * The activities of a delivery. Errors are thrown only for our own faults before the POST (R6); whatever
@@ -25,14 +33,19 @@ export interface DeliveryDependencies {
  */
 export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryActivities {
   /** Asks the gate; a refusal enters the merchant's waiting room before it is told. */
-  async function passGate(request: GateRequest): Promise<Extract<GateAnswer, { pass: true }> | Held> {
-    const { merchantId, webhookId, call, fastFailures, heldSince, releasedAtVersion, tryNow } = request;
-    const view = await deps.gate.read(merchantId, releasedAtVersion).catch((error: unknown) => {
+  async function passGate(request: GateRequest): Promise<Passed | Held> {
+    const { merchantId, webhookId, call, fastFailures, heldSince, releasedAtVersion, permit, tryNow } =
+      request;
+    // R48: a permit is checked against the entity itself.
+    const reading =
+      permit === undefined ? deps.gate.read(merchantId, releasedAtVersion) : deps.gate.readFresh(merchantId);
+    const view = await reading.catch((error: unknown) => {
       throw ownFault('the state of the merchant cannot be read', error);
     });
     const answer = askGate(view, {
       held: heldSince !== undefined,
       released: releasedAtVersion !== undefined,
+      ...(permit === undefined ? {} : { permit }),
     });
     if (answer.pass) return answer;
     const since = heldSince ?? Date.now();
@@ -42,8 +55,54 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
         throw ownFault('the hold cannot be registered', error);
       });
     }
-    log.info('held', { merchantId, webhookId, reason: answer.reason });
-    return { type: 'held', reason: answer.reason, since };
+    const { reason, until } = answer;
+    log.info('held', { merchantId, webhookId, reason });
+    return { type: 'held', reason, since, ...(until === undefined ? {} : { until }) };
+  }
+
+  /** Isolation of merchants: over the cap an attempt gives its slot back and comes again at a reserved time. */
+  function takePlace(merchantId: string, force: boolean): void {
+    if (deps.places.take(merchantId, force)) return;
+    throw ApplicationFailure.create({
+      type: 'MerchantBusy',
+      message: 'as many attempts of this merchant are under way as one worker makes at once',
+      nextRetryDelay: deps.places.reserve(merchantId, Date.now()),
+      category: 'BENIGN',
+    });
+  }
+
+  /** R40, R45, R46: tells the entity, and waits for it where others must not act before it knows. */
+  async function report(
+    { merchantId, webhookId }: GateRequest,
+    passed: Passed,
+    verdict: Verdict,
+  ): Promise<void> {
+    const at = Date.now();
+    const told: Promise<void>[] = [];
+    if (verdict.kind === 'rate-limited') {
+      const slowDowns = [{ at, retryAfterMs: verdict.retryAfterMs ?? 0 }];
+      told.push(deps.reporter.tell(merchantId, { slowDowns }, 'now'));
+    }
+    const failed = hasFailed(verdict);
+    if (passed.trial !== undefined) {
+      const trials = [{ permit: passed.trial, failed: failed ?? true }];
+      told.push(deps.reporter.tell(merchantId, { trials }, 'now'));
+    } else if (failed !== undefined) {
+      const sampled = deps.reporter.sample(merchantId, at, failed, passed.epoch);
+      if (failed) told.push(sampled);
+      else sampled.catch((error: unknown) => log.warn('a success is told later', { merchantId, error }));
+    }
+    if (failed) deps.gate.expectChange(merchantId);
+    const durable = Promise.all(told).then(() => true);
+    const late = sleep(REPORT_WITHIN_MS, false, { ref: false });
+    const isTold = await Promise.race([durable, late]).catch(() => false);
+    if (!isTold) log.warn('the outcome is told later', { merchantId, webhookId });
+  }
+
+  async function giveBack(merchantId: string, permit: number): Promise<void> {
+    await deps.reporter.tell(merchantId, { unusedPermits: [permit] }, 'now').catch((error: unknown) => {
+      throw ownFault('the permit cannot be given back', error);
+    });
   }
 
   async function openSecrets(merchantId: string, { secret, nextSecret }: Endpoint): Promise<SigningSecrets> {
@@ -85,23 +144,32 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
       const { merchantId, webhookId } = request.gate;
       const answer = await passGate(request.gate);
       if ('type' in answer) return answer;
-      const secrets = await openSecrets(merchantId, answer.endpoint);
-      const beforePostMs = performance.now() - beganAt;
-      if (waitedMs + beforePostMs >= request.postWithinMs) return { type: 'bound-reached' };
-      // Later, the exchange might outlast the activity's own limit, and a known verdict would be lost.
-      const spareMs = activityInfo().startToCloseTimeoutMs - request.timeoutMs;
-      if (beforePostMs > spareMs / 2)
-        throw ownFault(`preparing the POST took ${Math.round(beforePostMs)} ms`);
-      const verdict = await post(answer.endpoint, secrets, request);
-      log.info('attempt', {
-        merchantId,
-        webhookId,
-        webhookAttempt: request.attempt,
-        verdict: verdict.kind,
-        answer: verdictInWords(verdict),
-        durationMs: verdict.durationMs,
-      });
-      return { type: 'verdict', verdict };
+      takePlace(merchantId, answer.trial !== undefined);
+      try {
+        const secrets = await openSecrets(merchantId, answer.endpoint);
+        const beforePostMs = performance.now() - beganAt;
+        if (waitedMs + beforePostMs >= request.postWithinMs) {
+          if (answer.trial !== undefined) await giveBack(merchantId, answer.trial);
+          return { type: 'bound-reached' };
+        }
+        // Later, the exchange might outlast the activity's own limit, and a known verdict would be lost.
+        const spareMs = activityInfo().startToCloseTimeoutMs - request.timeoutMs;
+        if (beforePostMs > spareMs / 2)
+          throw ownFault(`preparing the POST took ${Math.round(beforePostMs)} ms`);
+        const verdict = await post(answer.endpoint, secrets, request);
+        log.info('attempt', {
+          merchantId,
+          webhookId,
+          webhookAttempt: request.attempt,
+          verdict: verdict.kind,
+          answer: verdictInWords(verdict),
+          durationMs: verdict.durationMs,
+        });
+        await report(request.gate, answer, verdict);
+        return { type: 'verdict', verdict };
+      } finally {
+        deps.places.leave(merchantId);
+      }
     },
 
     async ask(request) {
@@ -109,8 +177,9 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
       return 'type' in answer ? answer : { type: 'pass' };
     },
 
-    async leaveRoom({ merchantId, webhookId }) {
-      await deps.reporter.leave(merchantId, webhookId);
+    async leaveRoom({ merchantId, webhookId, permit }) {
+      const unusedPermits = permit === undefined ? [] : [permit];
+      await deps.reporter.tell(merchantId, { left: [webhookId], unusedPermits }, 'now');
     },
   };
 }

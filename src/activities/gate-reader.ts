@@ -3,6 +3,9 @@ import { GATE_MEMO, merchantWorkflowId } from '../contract.ts';
 import type { GateView } from '../policy/gate.ts';
 
 const CACHE_MS = 1_000;
+/** After an own failure the entity is about to change: for a while its view is read more often. */
+const ALERT_CACHE_MS = 100;
+const ALERT_MS = 2_000;
 const READ_WITHIN_MS = 5_000;
 /** Merchants whose view is remembered; the oldest are forgotten first. */
 const CACHED_MERCHANTS = 10_000;
@@ -19,6 +22,7 @@ interface Cached {
 export class GateReader {
   private readonly client: Client;
   private readonly cache = new Map<string, Cached>();
+  private readonly alertUntil = new Map<string, number>();
 
   constructor(client: Client) {
     this.client = client;
@@ -31,13 +35,28 @@ export class GateReader {
    */
   async read(merchantId: string, version = 0): Promise<GateView | undefined> {
     const cached = this.cache.get(merchantId);
-    if (cached !== undefined && Date.now() - cached.readAt < CACHE_MS) {
+    if (cached !== undefined && Date.now() - cached.readAt < this.cacheMs(merchantId)) {
       const view = await cached.view;
       if ((view?.version ?? 0) >= version) return view;
       // Another caller may have read again meanwhile.
       if (this.cache.get(merchantId) !== cached) return await this.read(merchantId, version);
     }
     return await this.readAgain(merchantId);
+  }
+
+  /** Reads past the cache: for what must be true right before a POST (R48). */
+  async readFresh(merchantId: string): Promise<GateView | undefined> {
+    return await this.readAgain(merchantId);
+  }
+
+  /** Says that the merchant's view is about to change. */
+  expectChange(merchantId: string): void {
+    this.alertUntil.set(merchantId, Date.now() + ALERT_MS);
+    setTimeout(() => this.alertUntil.delete(merchantId), 2 * ALERT_MS).unref();
+  }
+
+  private cacheMs(merchantId: string): number {
+    return Date.now() < (this.alertUntil.get(merchantId) ?? 0) ? ALERT_CACHE_MS : CACHE_MS;
   }
 
   private readAgain(merchantId: string): Promise<GateView | undefined> {

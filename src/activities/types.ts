@@ -13,6 +13,8 @@ export interface GateRequest {
   readonly heldSince?: number;
   /** The version of the gate that released it; absent if nobody did. */
   readonly releasedAtVersion?: number;
+  /** R48: the permit that released it. */
+  readonly permit?: number;
   /** R83: not waiting for the gate but trying it; a refusal does not enter the waiting room. */
   readonly tryNow?: boolean;
 }
@@ -40,6 +42,8 @@ export interface Held {
   readonly reason: HeldReason;
   /** When this hold began, Unix milliseconds: its place in the waiting room. */
   readonly since: number;
+  /** R47: when the pause ends that it was told of, Unix milliseconds. */
+  readonly until?: number;
 }
 
 export type AttemptResult =
@@ -55,12 +59,17 @@ export interface WakeRequest {
   readonly merchantId: string;
   readonly page: readonly Pick<Place, 'webhookId' | 'call'>[];
   readonly version: number;
-  readonly perSecond: number;
+  /** R46: the pace of a drain; absent for the one that makes a trial. */
+  readonly perSecond?: number;
+  /** R48: leave to make the trial. */
+  readonly permit?: number;
 }
 
 export interface WakeResult {
   /** How many of the page, from its start, were woken or found to have ended. */
   readonly reached: number;
+  /** How many of them had ended. */
+  readonly ended: number;
 }
 
 /** Activities on the deliveries' task queue. */
@@ -69,7 +78,7 @@ export interface DeliveryActivities {
   /** R47: a held delivery asks by itself. */
   ask(request: GateRequest): Promise<AskResult>;
   /** A held delivery has ended and leaves the waiting room. */
-  leaveRoom(gone: Pick<GateRequest, 'merchantId' | 'webhookId'>): Promise<void>;
+  leaveRoom(gone: Pick<GateRequest, 'merchantId' | 'webhookId' | 'permit'>): Promise<void>;
 }
 
 /** Activities on the merchants' task queue. */

@@ -2,21 +2,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { activityInfo, cancellationSignal, heartbeat, log } from '@temporalio/activity';
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { deliveryWorkflowId } from '../contract.ts';
-import { releaseSignal } from '../workflows/messages.ts';
+import { releaseSignal, type Release } from '../workflows/messages.ts';
 import type { MerchantActivities } from './types.ts';
 
 /** The activities of a merchant's entity. */
 export function createMerchantActivities(client: Client): MerchantActivities {
   /** @returns whether the delivery was there to be woken. */
-  async function release(
-    merchantId: string,
-    webhookId: string,
-    call: number,
-    version: number,
-  ): Promise<boolean> {
+  async function wakeOne(merchantId: string, webhookId: string, release: Release): Promise<boolean> {
     try {
       const handle = client.workflow.getHandle(deliveryWorkflowId(merchantId, webhookId));
-      await handle.signal(releaseSignal, { call, version });
+      await handle.signal(releaseSignal, release);
       return true;
     } catch (error) {
       if (error instanceof WorkflowNotFoundError) return false;
@@ -26,7 +21,7 @@ export function createMerchantActivities(client: Client): MerchantActivities {
 
   return {
     /** R46: wakes a page of held deliveries one after the other, paced; stops at once when cancelled. */
-    async wake({ merchantId, page, version, perSecond }) {
+    async wake({ merchantId, page, version, perSecond = Number.POSITIVE_INFINITY, permit }) {
       const cancelled = cancellationSignal();
       let ended = 0;
       const begin = alreadyReached();
@@ -34,13 +29,14 @@ export function createMerchantActivities(client: Client): MerchantActivities {
       const startedAt = Date.now();
       for (const { webhookId, call } of page.slice(begin)) {
         if (cancelled.aborted) break;
-        if (!(await release(merchantId, webhookId, call, version))) ended += 1;
+        const release = { call, version, ...(permit === undefined ? {} : { permit }) };
+        if (!(await wakeOne(merchantId, webhookId, release))) ended += 1;
         reached += 1;
         heartbeat(reached);
         await pause(startedAt + ((reached - begin) * 1_000) / perSecond - Date.now(), cancelled);
       }
       log.info('woke held deliveries', { merchantId, reached, of: page.length, ended });
-      return { reached };
+      return { reached, ended };
     },
   };
 }

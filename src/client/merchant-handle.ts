@@ -1,12 +1,21 @@
+import type { SignalDefinition } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GATE_MEMO, merchantWorkflowId } from '../contract.ts';
 import { checkEndpointSettings, type EndpointSettings } from '../endpoints.ts';
 import { SecretKeyMissing } from '../errors.ts';
 import { signalMerchant } from '../merchants.ts';
-import type { Endpoint, GateView } from '../policy/gate.ts';
+import type { Cause, Endpoint, GateView } from '../policy/gate.ts';
 import type { PolicyOverrides } from '../policy/policy.ts';
 import type { SecretBox } from '../secrets.ts';
-import { merchantQuery, removeEndpointSignal, setEndpointSignal } from '../workflows/messages.ts';
+import {
+  merchantQuery,
+  pauseSignal,
+  removeEndpointSignal,
+  resetBreakerSignal,
+  resumeSignal,
+  setEndpointSignal,
+  type MerchantStatus,
+} from '../workflows/messages.ts';
 import type { TemporalCalls } from './temporal-calls.ts';
 
 /** A change of an endpoint is durable at once; this long is waited for the merchant's entity to take it up. */
@@ -59,22 +68,51 @@ export class MerchantHandle {
       secret: await secrets.seal(this.merchantId, secret),
       ...(nextSecret === undefined ? {} : { nextSecret: await secrets.seal(this.merchantId, nextSecret) }),
     };
-    const before = await this.gate();
-    await this.calls.call(() =>
-      signalMerchant(this.calls.client, this.merchantId, setEndpointSignal, endpoint, this.settings.policy),
-    );
-    return await this.applied((gate) => gate !== undefined && gate.version > (before?.version ?? 0));
+    return await this.change(setEndpointSignal, endpoint);
   }
 
   /**
    * R50: takes the address away; deliveries of this merchant are held until one is set.
    * @throws {@link TemporalUnavailable}
    */
-  async removeEndpoint(): Promise<Change> {
-    await this.calls.call(() =>
-      signalMerchant(this.calls.client, this.merchantId, removeEndpointSignal, {}, this.settings.policy),
-    );
-    return await this.applied((gate) => gate?.endpoint === undefined);
+  async removeEndpoint(cause: Cause = {}): Promise<Change> {
+    if ((await this.gate())?.endpoint === undefined) return { applied: true };
+    return await this.change(removeEndpointSignal, cause);
+  }
+
+  /**
+   * R49: closes the breaker, whatever it has seen, and lets the held deliveries go.
+   * @throws {@link TemporalUnavailable}
+   */
+  async resetBreaker(cause: Cause = {}): Promise<Change> {
+    return await this.change(resetBreakerSignal, cause);
+  }
+
+  /**
+   * R53: holds all deliveries of this merchant until it is resumed.
+   * @throws {@link TemporalUnavailable}
+   */
+  async pause(cause: Cause = {}): Promise<Change> {
+    return await this.change(pauseSignal, cause);
+  }
+
+  /**
+   * R53: ends a pause; the held deliveries go, unless the breaker holds them.
+   * @throws {@link TemporalUnavailable}
+   */
+  async resume(cause: Cause = {}): Promise<Change> {
+    if ((await this.gate())?.paused === undefined) return { applied: true };
+    return await this.change(resumeSignal, cause);
+  }
+
+  /**
+   * The breaker in words and numbers: circuit, window, held deliveries, who changed what.
+   * @returns `undefined` while the merchant has no entity: closed, and no address.
+   * @throws {@link NoWorker}, {@link TemporalUnavailable}
+   */
+  async breaker(): Promise<MerchantStatus | undefined> {
+    if ((await this.gate()) === undefined) return undefined;
+    return await this.calls.askWorker(async () => await this.entity().query(merchantQuery));
   }
 
   /**
@@ -96,10 +134,16 @@ export class MerchantHandle {
     };
   }
 
-  private async applied(isApplied: (gate: GateView | undefined) => boolean): Promise<Change> {
+  private async change<Message>(signal: SignalDefinition<[Message]>, message: Message): Promise<Change> {
+    const before = await this.gate();
+    const { client } = this.calls;
+    const { policy } = this.settings;
+    await this.calls.call(
+      async () => await signalMerchant(client, this.merchantId, signal, message, { lost: before, policy }),
+    );
     const deadline = Date.now() + APPLIED_WITHIN_MS;
     for (;;) {
-      if (isApplied(await this.gate())) return { applied: true };
+      if (((await this.gate())?.version ?? 0) > (before?.version ?? 0)) return { applied: true };
       if (Date.now() >= deadline) return { applied: false };
       await sleep(APPLIED_POLL_MS);
     }

@@ -11,6 +11,8 @@ export interface Fate {
   /** What the demo shows by it. */
   readonly story: string;
   readonly webhook: Pick<Webhook, 'type' | 'body'>;
+  /** How many webhooks are delivered; one by default. */
+  readonly webhooks?: number;
   /** By the number of the attempt alone, so that a delivery of an earlier start goes on as it began. */
   readonly answer: (attempt: number) => Answer;
   readonly end: Pick<DeliveryStatus, 'state' | 'reason'>;
@@ -24,10 +26,12 @@ export const demoNumbers = {
   attemptTimeoutMs: 2_000,
   fast: { budget: 6, firstPauseMs: 250 },
   slow: { stepsMs: [3_000, 5_000, 8_000, 12_000, 20_000], ceilingMs: 60_000 },
+  breaker: { firstPauseMs: 2_000, longestPauseMs: 4_000 },
 } as const satisfies {
   readonly attemptTimeoutMs: number;
   readonly fast: Partial<Policy['fast']>;
   readonly slow: Partial<Policy['slow']>;
+  readonly breaker: Partial<Policy['breaker']>;
 };
 
 const ok: Answer = { status: 200, body: 'thank you' };
@@ -75,9 +79,17 @@ export const fates: readonly Fate[] = [
     merchantId: 'demo-overloaded',
     story: 'exchange: always 429, FAILED: fast ladder exhausted',
     webhook: payment('exchange.status_changed', 'completed'),
-    // An answer that never opens the merchant's breaker (R40), which would hold the rest of the ladder for minutes.
+    // An answer that never opens the merchant's breaker (R40): the ladder is climbed without being held.
     answer: () => ({ status: 429, body: 'too many requests' }),
     end: { state: 'failed', reason: 'fast-ladder-exhausted' },
+  },
+  {
+    merchantId: 'demo-outage',
+    story: 'endpoint down: the breaker opens, holds, tries one at a time, doubles its pause, closes, drains',
+    webhook: payment('payment.status_changed', 'paid'),
+    webhooks: 3,
+    answer: (attempt) => (attempt > 3 ? ok : { status: 500, body: 'down' }),
+    end: { state: 'delivered' },
   },
 ];
 

@@ -58,6 +58,10 @@ export function policyInWords(): string {
   });
   row('slow steps', ({ slow }) => slow.stepsMs.map(duration).join(', '));
   row('slow ceiling', ({ slow }) => duration(slow.ceilingMs));
+  row(
+    'breaker pauses',
+    ({ breaker }) => `${duration(breaker.firstPauseMs)}, doubling to ${duration(breaker.longestPauseMs)}`,
+  );
   return table.toString();
 }
 

@@ -105,11 +105,14 @@ class Demo {
   private async deliverAll(): Promise<void> {
     const { screen } = this.options;
     screen.say('Delivering; each webhook with its page in the Temporal UI:');
-    const webhookId = this.startedAt.getTime().toString(36);
-    for (const { merchantId, webhook } of fates) {
-      await this.stack.hooks.deliver({ ...webhook, merchantId, webhookId, paymentId: `pay-${webhookId}` });
-      const added = this.deliveries.add(merchantId, webhookId);
-      if (added !== undefined) screen.say(this.introduce(added));
+    const run = this.startedAt.getTime().toString(36);
+    for (const { merchantId, webhook, webhooks = 1 } of fates) {
+      for (let index = 1; index <= webhooks; index++) {
+        const webhookId = webhooks === 1 ? run : `${run}-${index}`;
+        await this.stack.hooks.deliver({ ...webhook, merchantId, webhookId, paymentId: `pay-${run}` });
+        const added = this.deliveries.add(merchantId, webhookId);
+        if (added !== undefined) screen.say(this.introduce(added));
+      }
     }
     screen.say('');
   }

@@ -11,19 +11,43 @@ export interface Endpoint {
   readonly nextSecret?: SealedSecret;
 }
 
-/** What a merchant's entity publishes for the gate. */
+/**
+ * What a merchant's entity publishes for the gate, and all that survives the loss of the entity (R52).
+ * Times are Unix milliseconds.
+ */
 export interface GateView {
   /** Grows with each change; a cached view older than the one a release names is read again. */
   readonly version: number;
-  /** Grows with each address change; an attempt carries the epoch that its gate saw. */
+  /** Grows with each transition, reset and address change; an attempt's sample carries the one its gate saw. */
   readonly epoch: number;
+  readonly circuit: CircuitView;
   readonly endpoint?: Endpoint;
+  /** R53: paused by an operator. */
+  readonly paused?: Pausing;
   /** R46: deliveries held before are being released, longest held first. */
   readonly draining: boolean;
+  /** R46: the drain met a 429 and waits until then. */
+  readonly drainPausedUntil?: number;
+}
+
+export type CircuitView =
+  | { readonly state: 'closed' }
+  | { readonly state: 'open'; readonly until: number; readonly pause: number }
+  | { readonly state: 'half-open'; readonly pause: number; readonly permit?: number };
+
+/** Who did something, and why. */
+export interface Cause {
+  readonly by?: string;
+  readonly why?: string;
+}
+
+/** R53. */
+export interface Pausing extends Cause {
+  readonly since: number;
 }
 
 /** Why a delivery may not attempt now. */
-export type HeldReason = 'no-endpoint' | 'draining';
+export type HeldReason = 'paused' | 'no-endpoint' | 'breaker' | 'draining';
 
 /** What a delivery tells the gate about itself. */
 export interface GateCall {
@@ -31,19 +55,44 @@ export interface GateCall {
   readonly held: boolean;
   /** Whether the entity has released it. */
   readonly released: boolean;
+  /** R48: the permit of a trial. */
+  readonly permit?: number;
 }
 
 /** What the gate says. */
 export type GateAnswer =
-  | { readonly pass: true; readonly endpoint: Endpoint; readonly epoch: number }
-  | { readonly pass: false; readonly reason: HeldReason };
+  | {
+      readonly pass: true;
+      readonly endpoint: Endpoint;
+      readonly epoch: number;
+      /** R44: this attempt is the trial of this permit. */
+      readonly trial?: number;
+    }
+  | {
+      readonly pass: false;
+      readonly reason: HeldReason;
+      /** When the breaker's pause ends, Unix milliseconds. */
+      readonly until?: number;
+    };
 
 /**
- * R46, R50: whether a delivery may attempt now.
+ * R43–R50, R53: whether a delivery may attempt now; the reason is the first that applies.
  * @param view - what the merchant's entity has published; `undefined` while there is no entity, which means no address.
  */
 export function askGate(view: GateView | undefined, call: GateCall): GateAnswer {
+  if (view?.paused !== undefined) return { pass: false, reason: 'paused' };
   if (view?.endpoint === undefined) return { pass: false, reason: 'no-endpoint' };
+  const { circuit, endpoint, epoch } = view;
+  if (circuit.state === 'open') return { pass: false, reason: 'breaker', until: circuit.until };
+  if (circuit.state === 'half-open') {
+    const current = circuit.permit !== undefined && circuit.permit === call.permit;
+    return current
+      ? { pass: true, endpoint, epoch, trial: circuit.permit }
+      : { pass: false, reason: 'breaker' };
+  }
+  if (view.drainPausedUntil !== undefined) {
+    return { pass: false, reason: 'draining', until: view.drainPausedUntil };
+  }
   if (view.draining && call.held && !call.released) return { pass: false, reason: 'draining' };
-  return { pass: true, endpoint: view.endpoint, epoch: view.epoch };
+  return { pass: true, endpoint, epoch };
 }

@@ -56,7 +56,15 @@ export interface Policy {
     /** R48: a permit not heard of for this long is lost. */
     readonly permitMs: number;
   };
+  readonly room: {
+    /** R51: places in a merchant's waiting room. */
+    readonly places: number;
+    /** R51: and their bytes, in the payload that carries the entity from run to run. */
+    readonly bytes: number;
+  };
   readonly drain: {
+    /** R46: the least pause of a drain that met a 429. */
+    readonly slowDownMs: number;
     /** R46: releases per second and merchant. */
     readonly perSecond: number;
   };
@@ -84,7 +92,8 @@ export const defaultPolicy: Policy = {
     longestPauseMs: 30 * MINUTE,
     permitMs: MINUTE,
   },
-  drain: { perSecond: 25 },
+  room: { places: 10_000, bytes: 400_000 },
+  drain: { slowDownMs: 30 * SECOND, perSecond: 25 },
 };
 
 /** A part of a {@link Policy}: what is left out keeps its default. */
@@ -103,6 +112,7 @@ export function policyWith(overrides: PolicyOverrides | undefined): Policy {
     slow: { ...defaultPolicy.slow, ...overrides.slow },
     held: { ...defaultPolicy.held, ...overrides.held },
     breaker: { ...defaultPolicy.breaker, ...overrides.breaker },
+    room: { ...defaultPolicy.room, ...overrides.room },
     drain: { ...defaultPolicy.drain, ...overrides.drain },
   };
 }

@@ -64,6 +64,27 @@ export function meaningOf(verdict: Verdict, money: boolean): Meaning {
   }
 }
 
+/**
+ * R40: whether an attempt is a failed sample of the breaker or one that did not fail; `undefined` if it is none.
+ * Only what speaks for a dead endpoint fails: 3xx, 4xx and 429 show a reachable one.
+ */
+export function hasFailed(verdict: Verdict): boolean | undefined {
+  switch (verdict.kind) {
+    case 'network':
+    case 'timeout':
+    case 'server-error':
+      return true;
+    case 'delivered':
+    case 'redirected':
+    case 'rejected':
+    case 'rate-limited':
+      return false;
+    case 'address-blocked':
+    case 'outcome-unknown':
+      return undefined;
+  }
+}
+
 /** R7: the verdict of an attempt that was begun and never heard of again. */
 export function outcomeUnknown(durationMs: number): NoResponseVerdict {
   return {

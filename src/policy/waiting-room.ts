@@ -14,14 +14,23 @@ export interface Place {
 /** Deliveries that may not attempt now, longest held first. */
 export type WaitingRoom = readonly Place[];
 
+/** R51: what a room may hold; it must fit into the payloads that carry an entity from run to run. */
+export interface RoomLimits {
+  readonly places: number;
+  readonly bytes: number;
+}
+
 export const emptyRoom: WaitingRoom = [];
 
-/** Registers a hold. Registering again keeps the first place and takes the newer call. */
-export function enter(room: WaitingRoom, hold: Place): WaitingRoom {
+/**
+ * Registers a hold. Registering again keeps the first place and takes the newer call. A full room keeps the
+ * longest held (R51): whoever finds no place, or loses it, asks again by itself (R47).
+ */
+export function enter(room: WaitingRoom, hold: Place, limits: RoomLimits): WaitingRoom {
   const known = room.find((place) => place.webhookId === hold.webhookId);
   if (known !== undefined && known.call >= hold.call) return room;
   const heldSince = known === undefined ? hold.heldSince : Math.min(known.heldSince, hold.heldSince);
-  return insert(leave(room, hold.webhookId), { ...hold, heldSince });
+  return within(insert(leave(room, hold.webhookId), { ...hold, heldSince }), limits);
 }
 
 /** Takes a delivery out, for it has ended. */
@@ -29,11 +38,26 @@ export function leave(room: WaitingRoom, webhookId: string): WaitingRoom {
   return room.filter((place) => place.webhookId !== webhookId);
 }
 
+/** R44: who makes the trial: of those waiting the one with the fewest fast-type failures, among these the longest held. */
+export function trialChoice(room: WaitingRoom): Place | undefined {
+  return room
+    .filter((place) => !place.releasing)
+    .reduce<Place | undefined>(
+      (best, place) => (best === undefined || place.fastFailures < best.fastFailures ? place : best),
+      undefined,
+    );
+}
+
 /** Marks the `size` longest held as being released and returns them. */
 export function beginRelease(room: WaitingRoom, size: number): { room: WaitingRoom; page: WaitingRoom } {
   const page = room.slice(0, size);
-  const marked = page.map((place): Place => ({ ...place, releasing: true }));
-  return { room: [...marked, ...room.slice(size)], page };
+  return { room: markReleasing(room, page), page };
+}
+
+/** Marks some places as being released. */
+export function markReleasing(room: WaitingRoom, page: WaitingRoom): WaitingRoom {
+  const marked = new Set(page.map(({ webhookId }) => webhookId));
+  return room.map((place): Place => (marked.has(place.webhookId) ? { ...place, releasing: true } : place));
 }
 
 /**
@@ -52,6 +76,21 @@ function insert(room: WaitingRoom, place: Place): WaitingRoom {
   const index = room.findIndex((other) => other.heldSince > place.heldSince);
   return index === -1 ? [...room, place] : room.toSpliced(index, 0, place);
 }
+
+/** The longest held, as many as fit. */
+function within(room: WaitingRoom, limits: RoomLimits): WaitingRoom {
+  let bytes = 0;
+  let fitting = 0;
+  for (const place of room.slice(0, limits.places)) {
+    bytes += place.webhookId.length + PLACE_BYTES;
+    if (bytes > limits.bytes) break;
+    fitting += 1;
+  }
+  return fitting === room.length ? room : room.slice(0, fitting);
+}
+
+/** What a place takes beside its id, in the JSON that carries it: names, stamp, numbers. */
+const PLACE_BYTES = 90;
 
 function waitingAgain({ webhookId, call, fastFailures, heldSince }: Place): Place {
   return { webhookId, call, fastFailures, heldSince };

@@ -116,6 +116,8 @@ function invalidInput(problems: string[]): ApplicationFailure {
 interface Hold {
   readonly since: number;
   reason: HeldReason;
+  /** R47: when the pause ends that it was told of when this hold began, Unix milliseconds. */
+  readonly until: number;
   /** R47: how often it has asked by itself. */
   asks: number;
 }
@@ -126,6 +128,14 @@ interface Pause {
   /** R83: somebody asked to try now. */
   tryNow?: { outcome?: TryNowOutcome };
 }
+
+/** R53, R90: how a hold shows, by the first reason that applies; a drain goes on with what held before it. */
+const heldState = {
+  paused: 'held-paused',
+  'no-endpoint': 'held-no-endpoint',
+  breaker: 'held-breaker',
+  draining: 'held-breaker',
+} as const satisfies Record<HeldReason, DeliveryState>;
 
 class DeliveryRun {
   private readonly input: DeliveryInput;
@@ -345,8 +355,8 @@ class DeliveryRun {
   }
 
   /** R50: notes a refusal; the hold keeps its beginning when the delivery asks again. */
-  private refused({ reason, since }: Held): void {
-    this.hold ??= { since, reason, asks: 0 };
+  private refused({ reason, since, until }: Held): void {
+    this.hold ??= { since, reason, until: until ?? Date.now(), asks: 0 };
     if (reason !== 'draining') this.hold.reason = reason;
   }
 
@@ -354,7 +364,7 @@ class DeliveryRun {
   private async untilReleased(): Promise<void> {
     while (this.hold !== undefined) {
       const waitMs = Math.min(this.untilNextAsk(this.hold), this.untilBound());
-      this.enter('held-no-endpoint', waitMs);
+      this.enter(heldState[this.hold.reason], waitMs);
       const released = await condition(() => this.released !== undefined, waitMs, {
         summary: 'held: asks by itself',
       });
@@ -371,7 +381,8 @@ class DeliveryRun {
   private untilNextAsk(hold: Hold): number {
     const { firstAskMs, firstAskSpreadMs, askEveryMs, askEverySpreadMs } = this.policy.held;
     if (hold.asks > 0) return askEveryMs + Math.random() * askEverySpreadMs;
-    return Math.max(0, firstAskMs + (Math.random() * 2 - 1) * firstAskSpreadMs);
+    const untilPauseEnds = Math.max(0, hold.until - Date.now());
+    return untilPauseEnds + Math.max(0, firstAskMs + (Math.random() * 2 - 1) * firstAskSpreadMs);
   }
 
   /** An activity of its own that carries no body: asks would otherwise fill the history in weeks. */
@@ -403,7 +414,8 @@ class DeliveryRun {
       summary: 'leaves the waiting room',
     });
     try {
-      await leaveRoom({ merchantId, webhookId });
+      const permit = this.released?.permit;
+      await leaveRoom({ merchantId, webhookId, ...(permit === undefined ? {} : { permit }) });
     } catch (error) {
       // The entity drops a delivery that has ended when it would wake it: only tidiness is lost.
       if (!(error instanceof ActivityFailure)) throw error;
@@ -422,6 +434,7 @@ class DeliveryRun {
       fastFailures: this.ladders.fastFailures,
       ...(this.hold === undefined ? {} : { heldSince: this.hold.since }),
       ...(released === undefined ? {} : { releasedAtVersion: released.version }),
+      ...(released?.permit === undefined ? {} : { permit: released.permit }),
       ...(tryNow ? { tryNow } : {}),
     };
   }

@@ -1,6 +1,7 @@
 import {
   ActivityCancellationType,
   allHandlersFinished,
+  ApplicationFailure,
   CancellationScope,
   condition,
   isCancellation,
@@ -13,18 +14,30 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { MerchantActivities, WakeResult } from '../activities/types.ts';
-import { GATE_MEMO } from '../contract.ts';
+import { GATE_MEMO, merchantWorkflowId } from '../contract.ts';
 import { policyWith, type PolicyOverrides } from '../policy/policy.ts';
-import { asEndpoint, asReport } from './message-checks.ts';
+import type { GateView } from '../policy/gate.ts';
 import type { Place } from '../policy/waiting-room.ts';
-import { MerchantState, type MerchantSnapshot } from './merchant-state.ts';
-import { merchantQuery, removeEndpointSignal, reportSignal, setEndpointSignal } from './messages.ts';
+import { asCause, asEndpoint, asReport } from './message-checks.ts';
+import { merchantInWords, merchantStatus } from './merchant-words.ts';
+import { MerchantState, recovered, type MerchantSnapshot } from './merchant-state.ts';
+import {
+  merchantQuery,
+  pauseSignal,
+  removeEndpointSignal,
+  reportSignal,
+  resetBreakerSignal,
+  resumeSignal,
+  setEndpointSignal,
+} from './messages.ts';
 
 /** The input of a merchant's entity. */
 export interface MerchantInput {
   readonly merchantId: string;
   /** What the run before it knew. */
   readonly state?: MerchantSnapshot;
+  /** R52: what the gate of an entity that was terminated or lost showed last. */
+  readonly lost?: GateView;
   /** Numbers that differ from the published policy; for tests and demos. */
   readonly policy?: PolicyOverrides;
   /** A run ends after this many signals; the default is far under the engine's limit of 10,000. */
@@ -41,54 +54,75 @@ const QUIET_MS = 30;
 const QUIET_DEADLINE_MS = 2_000;
 
 /**
- * One merchant's entity: keeps its endpoint and the waiting room of its held deliveries, publishes in the
- * memo what the gate needs, and wakes the held ones when they may go. Runs for ever by continue-as-new.
+ * One merchant's entity: keeps its endpoint, circuit and waiting room, publishes in the memo what the gate
+ * needs, gives trials and wakes the held ones when they may go. Runs for ever by continue-as-new.
  */
 export async function merchantBreaker(input: MerchantInput): Promise<void> {
-  const { merchantId } = input;
+  const { merchantId } = accept(input);
   const policy = policyWith(input.policy);
-  const state = new MerchantState(input.state);
+  const state = new MerchantState(policy, input.state ?? (input.lost && recovered(input.lost, Date.now())));
   const endsAt = Date.now() + LONGEST_RUN_MS;
-  let published = state.version;
   let signals = 0;
+  /** The page of wake-ups under way, to be broken off when the gate closes. */
   let waking: CancellationScope | undefined;
 
   const publish = (): void => {
-    setCurrentDetails(inWords(state));
-    if (state.version === published) return;
-    published = state.version;
-    upsertMemo({ [GATE_MEMO]: state.view() });
+    const view = state.viewIfChanged();
+    if (view === undefined) return;
+    upsertMemo({ [GATE_MEMO]: view });
+    setCurrentDetails(merchantInWords(view, state.held));
+    if (!state.canDrain()) waking?.cancel();
   };
   /** A message changes the state, and what it changed is published in the same workflow task. */
-  const apply = (name: string, change: (() => void) | undefined): void => {
+  const apply = (change: (now: number) => void): void => {
     signals += 1;
-    if (change === undefined) return log.warn(`ignored a malformed ${name}`, { merchantId });
-    change();
+    const now = Date.now();
+    state.tick(now);
+    change(now);
     publish();
-    if (!state.canDrain()) waking?.cancel();
+  };
+  const ignore = (name: string): void => {
+    signals += 1;
+    log.warn(`ignored a malformed ${name}`, { merchantId });
   };
   setHandler(setEndpointSignal, (message) => {
     const endpoint = asEndpoint(message);
-    apply('setEndpoint', endpoint && (() => state.setEndpoint(endpoint)));
+    if (endpoint === undefined) return ignore('setEndpoint');
+    apply((now) => state.setEndpoint(endpoint, now));
   });
-  setHandler(removeEndpointSignal, () => apply('removeEndpoint', () => state.removeEndpoint()));
+  setHandler(removeEndpointSignal, (message) => apply((now) => state.removeEndpoint(asCause(message), now)));
+  setHandler(resetBreakerSignal, (message) => apply((now) => state.reset(asCause(message), now)));
+  setHandler(pauseSignal, (message) => apply((now) => state.pause(asCause(message), now)));
+  setHandler(resumeSignal, (message) => apply((now) => state.resume(asCause(message), now)));
   setHandler(reportSignal, (message) => {
     const report = asReport(message);
-    apply('report', report && (() => state.report(report)));
+    if (report === undefined) return ignore('report');
+    apply((now) => state.report(report, now));
   });
-  setHandler(merchantQuery, () => ({ merchantId, gate: state.view(), held: state.held }));
-  publish();
+  setHandler(merchantQuery, () => merchantStatus(merchantId, state, policy));
+  setCurrentDetails(merchantInWords(state.view(), state.held));
 
-  /** R46: one page of the drain; broken off when the gate closes. */
+  /** R44, R48: one wake-up with a permit; a delivery that has ended gives it to the next. */
+  const tryOne = async ({ page, permit }: Trial): Promise<void> => {
+    publish();
+    const { ended } = await wake({
+      merchantId,
+      page: page.map(toWake),
+      version: state.view().version,
+      permit,
+    });
+    state.endRelease(page, page.length);
+    if (ended > 0) state.takeBack(permit);
+  };
+  /** R46: one page of the drain. */
   const drainPage = async (): Promise<void> => {
     const { perSecond } = policy.drain;
     const page = state.beginRelease(Math.max(1, Math.floor((perSecond * PAGE_MS) / 1_000)));
+    const request = { merchantId, page: page.map(toWake), version: state.view().version, perSecond };
     waking = new CancellationScope();
-    const request = { merchantId, page: page.map(toWake), version: state.version, perSecond };
     const { reached } = await waking.run(() => wake(request)).catch(nobodyReached);
     waking = undefined;
     state.endRelease(page, reached);
-    publish();
   };
   const runIsLong = (): boolean =>
     signals >= (input.signalsPerRun ?? SIGNALS_PER_RUN) ||
@@ -98,8 +132,21 @@ export async function merchantBreaker(input: MerchantInput): Promise<void> {
   // An entity serves until it is terminated: a cancellation from the UI must not lose its room.
   await CancellationScope.nonCancellable(async () => {
     while (!runIsLong()) {
-      if (state.canDrain()) await drainPage();
-      else await condition(() => state.canDrain() || runIsLong(), Math.max(1, endsAt - Date.now()));
+      const now = Date.now();
+      state.tick(now);
+      const trial = state.grantTrial(now);
+      if (trial !== undefined) await tryOne(trial);
+      else if (state.canDrain()) await drainPage();
+      else {
+        publish();
+        const tickAt = state.nextTickAt();
+        const hasWork = () => state.canGrantTrial() || state.canDrain() || runIsLong();
+        await condition(
+          () => hasWork() || state.nextTickAt() !== tickAt,
+          Math.max(1, Math.min(tickAt, endsAt) - now),
+        );
+      }
+      publish();
     }
     await quietMoment(() => signals);
     await condition(allHandlersFinished);
@@ -107,8 +154,24 @@ export async function merchantBreaker(input: MerchantInput): Promise<void> {
   const continueAsNew = makeContinueAsNewFunc<typeof merchantBreaker>({
     memo: { [GATE_MEMO]: state.view() },
   });
-  await continueAsNew({ ...input, state: state.snapshot() });
+  const { lost: _, ...next } = input;
+  await continueAsNew({ ...next, state: state.snapshot() });
 }
+
+/** Anyone may have started it: an exception would block the workflow for good. */
+function accept(input: unknown): { readonly merchantId: string } {
+  const merchantId =
+    typeof input === 'object' && input !== null && 'merchantId' in input ? input.merchantId : undefined;
+  if (typeof merchantId === 'string' && workflowInfo().workflowId === merchantWorkflowId(merchantId)) {
+    return { merchantId };
+  }
+  throw ApplicationFailure.nonRetryable(
+    'input must have a merchantId, and the workflow id must be "breaker:" and that id: use the client instead',
+    'InvalidMerchantInput',
+  );
+}
+
+type Trial = NonNullable<ReturnType<MerchantState['grantTrial']>>;
 
 const { wake } = proxyActivities<MerchantActivities>({
   startToCloseTimeout: 4 * PAGE_MS,
@@ -123,7 +186,7 @@ function toWake({ webhookId, call }: Place): Pick<Place, 'webhookId' | 'call'> {
 }
 
 /** A page that was cancelled before it began has reached nobody. */
-function nobodyReached(error: unknown): WakeResult {
+function nobodyReached(error: unknown): Pick<WakeResult, 'reached'> {
   if (isCancellation(error)) return { reached: 0 };
   throw error;
 }
@@ -134,11 +197,4 @@ async function quietMoment(signals: () => number): Promise<void> {
   let seen: number;
   do seen = signals();
   while ((await condition(() => signals() !== seen, QUIET_MS)) && Date.now() < deadline);
-}
-
-function inWords(state: MerchantState): string {
-  const { endpoint, draining } = state.view();
-  const held = `${state.held} held`;
-  if (endpoint === undefined) return `no address; ${held}`;
-  return `sends to ${endpoint.url}; ${draining ? `draining, ${held}` : held}`;
 }

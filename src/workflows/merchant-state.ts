@@ -1,101 +1,322 @@
-import type { Endpoint, GateView } from '../policy/gate.ts';
+import * as breaker from '../policy/circuit.ts';
+import type { Cause, CircuitView, Endpoint, GateView, Pausing } from '../policy/gate.ts';
+import type { Policy } from '../policy/policy.ts';
 import {
   beginRelease,
   emptyRoom,
   endRelease,
   enter,
   leave,
+  markReleasing,
+  trialChoice,
+  type Place,
   type WaitingRoom,
 } from '../policy/waiting-room.ts';
 import type { Report } from './messages.ts';
 
+/** A change of the circuit or of what holds a merchant's deliveries, with who caused it. */
+export interface Transition extends Cause {
+  readonly at: number;
+  readonly event:
+    | 'opened'
+    | 'trial-due'
+    | 'trial-failed'
+    | 'trial-passed'
+    | 'permit-lost'
+    | 'reset'
+    | 'recovered'
+    | 'address-set'
+    | 'address-removed'
+    | 'paused'
+    | 'resumed';
+}
+
 /** All that a merchant's entity knows; plain JSON, carried whole over continue-as-new. */
 export interface MerchantSnapshot {
   readonly version: number;
-  readonly epoch: number;
+  readonly circuit: breaker.Circuit;
+  /** R48: permits given so far. */
+  readonly permits: number;
   readonly endpoint?: Endpoint;
+  /** R50: the address that the circuit has learnt about, kept while there is none. */
+  readonly lastUrl?: string;
+  readonly paused?: Pausing;
+  readonly drainPausedUntil?: number;
   readonly room: WaitingRoom;
+  /** The newest report of each reporter, so that a repeated one counts once. */
+  readonly reporters: readonly (readonly [reporter: string, sequence: number])[];
+  readonly transitions: readonly Transition[];
 }
 
-/** The rules of a merchant's entity: what its messages change and what the gate is told. */
+/** Transitions and reporters that are remembered. */
+const REMEMBERED = 20;
+
+const nothingKnown: MerchantSnapshot = {
+  version: 0,
+  circuit: breaker.newCircuit(),
+  permits: 0,
+  room: emptyRoom,
+  reporters: [],
+  transitions: [],
+};
+
+/**
+ * R52: what a new entity knows of one that was terminated or lost, by the last view that it published. Its
+ * window and its room are gone; the deliveries register again by themselves.
+ */
+export function recovered(view: GateView, now: number): MerchantSnapshot {
+  const epoch = view.epoch + 1;
+  return {
+    ...nothingKnown,
+    version: view.version,
+    circuit: recoveredCircuit(view.circuit, epoch),
+    ...(view.endpoint === undefined ? {} : { endpoint: view.endpoint, lastUrl: view.endpoint.url }),
+    ...(view.paused === undefined ? {} : { paused: view.paused }),
+    transitions: [{ at: now, event: 'recovered' }],
+  };
+}
+
+function recoveredCircuit(circuit: CircuitView, epoch: number): breaker.Circuit {
+  switch (circuit.state) {
+    case 'closed':
+      return breaker.newCircuit(epoch);
+    case 'open':
+      return { ...circuit, epoch };
+    case 'half-open':
+      return { state: 'half-open', epoch, pause: circuit.pause };
+  }
+}
+
+/** The rules of a merchant's entity: what messages and time change, what is to be done, what the gate is told. */
 export class MerchantState {
-  /** Grows with everything that the gate must know. */
-  version: number;
-  private epoch: number;
-  private endpoint: Endpoint | undefined;
-  private room: WaitingRoom;
+  private readonly policy: Policy;
+  private known: MerchantSnapshot;
+  private published: string;
 
-  constructor(snapshot: MerchantSnapshot = { version: 0, epoch: 0, room: emptyRoom }) {
-    this.version = snapshot.version;
-    this.epoch = snapshot.epoch;
-    this.endpoint = snapshot.endpoint;
-    this.room = snapshot.room;
+  constructor(policy: Policy, snapshot: MerchantSnapshot = nothingKnown) {
+    this.policy = policy;
+    this.known = snapshot;
+    this.published = JSON.stringify(this.viewAt(snapshot.version));
   }
 
+  snapshot(): MerchantSnapshot {
+    return this.known;
+  }
+
+  /** Deliveries in the waiting room. */
   get held(): number {
-    return this.room.length;
+    return this.known.room.length;
   }
 
-  /** R50: a different address starts a new epoch; a change of secrets alone does not. */
-  setEndpoint(endpoint: Endpoint): void {
-    if (endpoint.url !== this.endpoint?.url) this.epoch += 1;
-    this.endpoint = endpoint;
-    this.version += 1;
+  /** What the gate needs. */
+  view(): GateView {
+    return this.viewAt(this.known.version);
   }
 
-  removeEndpoint(): void {
-    if (this.endpoint === undefined) return;
-    this.endpoint = undefined;
-    this.epoch += 1;
-    this.version += 1;
+  /** The view with a new version if anything in it has changed since the last time. */
+  viewIfChanged(): GateView | undefined {
+    if (JSON.stringify(this.view()) === this.published) return undefined;
+    this.set({ version: this.known.version + 1 });
+    this.published = JSON.stringify(this.view());
+    return this.view();
   }
 
-  report({ holds, left }: Report): void {
-    this.changingDrain(() => {
-      for (const hold of holds) this.room = enter(this.room, hold);
-      for (const webhookId of left) this.room = leave(this.room, webhookId);
+  /** R50: a different address clears the window and ends the running pause; a change of secrets alone does not. */
+  setEndpoint(endpoint: Endpoint, now: number): void {
+    if (endpoint.url !== this.known.lastUrl) {
+      this.set({ circuit: breaker.addressChanged(this.known.circuit), lastUrl: endpoint.url });
+      this.note(now, 'address-set');
+    }
+    this.set({ endpoint });
+  }
+
+  /** R50: a permit that is out cannot be used any more. */
+  removeEndpoint(cause: Cause, now: number): void {
+    if (this.known.endpoint === undefined) return;
+    const { endpoint: _, ...rest } = this.known;
+    this.known = { ...rest, circuit: withoutPermit(this.known.circuit) };
+    this.note(now, 'address-removed', cause);
+  }
+
+  /** R49. */
+  reset(cause: Cause, now: number): void {
+    const { drainPausedUntil: _, ...rest } = this.known;
+    this.known = { ...rest, circuit: breaker.reset(this.known.circuit) };
+    this.note(now, 'reset', cause);
+  }
+
+  /** R53: no trial is granted meanwhile, and one that was is withdrawn. */
+  pause(cause: Cause, now: number): void {
+    this.set({ paused: { ...cause, since: now }, circuit: withoutPermit(this.known.circuit) });
+    this.note(now, 'paused', cause);
+  }
+
+  /** R53. */
+  resume(cause: Cause, now: number): void {
+    if (this.known.paused === undefined) return;
+    const { paused: _, ...rest } = this.known;
+    this.known = rest;
+    this.note(now, 'resumed', cause);
+  }
+
+  /** R40, R45, R46, R48: what workers have seen, samples before holds. A report that was taken in already changes nothing. */
+  report(report: Report, now: number): void {
+    if (this.isRepeated(report)) return;
+    for (const [at, failed, epoch] of report.samples) this.sample({ at, failed: failed === 1 }, epoch, now);
+    for (const { permit, failed } of report.trials) this.concludeTrial(permit, failed, now);
+    for (const { at, retryAfterMs } of report.slowDowns) this.slowDown(at, retryAfterMs, now);
+    for (const permit of report.unusedPermits) {
+      this.set({ circuit: breaker.giveBack(this.known.circuit, permit) });
+    }
+    let { room } = this.known;
+    for (const hold of report.holds) room = enter(room, hold, this.policy.room);
+    for (const webhookId of report.left) room = leave(room, webhookId);
+    this.set({ room });
+  }
+
+  /** R44, R46, R48: what time alone changes. */
+  tick(now: number): void {
+    const before = this.known.circuit;
+    const circuit = breaker.tick(before, now);
+    if (circuit !== before) {
+      this.set({ circuit });
+      this.note(now, before.state === 'open' ? 'trial-due' : 'permit-lost');
+    }
+    if (this.known.drainPausedUntil !== undefined && now >= this.known.drainPausedUntil) {
+      const { drainPausedUntil: _, ...rest } = this.known;
+      this.known = rest;
+    }
+  }
+
+  /** When {@link tick} has something to do next, Unix milliseconds. */
+  nextTickAt(): number {
+    const { circuit, drainPausedUntil } = this.known;
+    const drainAt = drainPausedUntil ?? Number.POSITIVE_INFINITY;
+    if (circuit.state === 'open') return circuit.until;
+    if (circuit.state === 'half-open') return circuit.permit?.deadline ?? Number.POSITIVE_INFINITY;
+    return drainAt;
+  }
+
+  /** R44: whether a trial is due and somebody waits for it. */
+  canGrantTrial(): boolean {
+    return this.trialPlace() !== undefined;
+  }
+
+  /** R44: gives the permit of this cycle to the delivery whose turn it is, if a trial is due. */
+  grantTrial(now: number): { readonly page: WaitingRoom; readonly permit: number } | undefined {
+    const { circuit, room, permits } = this.known;
+    const place = this.trialPlace();
+    if (place === undefined || !breaker.isTrialDue(circuit)) return undefined;
+    const permit = permits + 1;
+    this.set({
+      circuit: breaker.grant(this.policy.breaker, circuit, place.webhookId, permit, now),
+      permits: permit,
+      room: markReleasing(room, [place]),
     });
+    return { page: [place], permit };
   }
 
-  /** R46: whether held deliveries may be released. */
+  /** R46: whether held deliveries may be released now. */
   canDrain(): boolean {
-    return this.endpoint !== undefined && this.room.length > 0;
+    return this.isDraining() && this.known.drainPausedUntil === undefined;
   }
 
   beginRelease(size: number): WaitingRoom {
-    const { room, page } = beginRelease(this.room, size);
-    this.room = room;
+    const { room, page } = beginRelease(this.known.room, size);
+    this.set({ room });
     return page;
   }
 
   endRelease(page: WaitingRoom, reached: number): void {
-    this.changingDrain(() => {
-      this.room = endRelease(this.room, page, reached);
-    });
+    this.set({ room: endRelease(this.known.room, page, reached) });
   }
 
-  /** What the gate needs; published on every change of its version. */
-  view(): GateView {
+  /** R48: the delivery that was to make the trial has ended: the permit goes to the next. */
+  takeBack(permit: number): void {
+    this.set({ circuit: breaker.giveBack(this.known.circuit, permit) });
+  }
+
+  private trialPlace(): Place | undefined {
+    const { circuit, endpoint, paused, room } = this.known;
+    if (endpoint === undefined || paused !== undefined || !breaker.isTrialDue(circuit)) return undefined;
+    return trialChoice(room);
+  }
+
+  private isDraining(): boolean {
+    const { circuit, endpoint, paused, room } = this.known;
+    return circuit.state === 'closed' && endpoint !== undefined && paused === undefined && room.length > 0;
+  }
+
+  private viewAt(version: number): GateView {
+    const { circuit, endpoint, paused, drainPausedUntil } = this.known;
     return {
-      version: this.version,
-      epoch: this.epoch,
-      ...(this.endpoint === undefined ? {} : { endpoint: this.endpoint }),
-      draining: this.canDrain(),
+      version,
+      epoch: circuit.epoch,
+      circuit: viewOf(circuit),
+      ...(endpoint === undefined ? {} : { endpoint }),
+      ...(paused === undefined ? {} : { paused }),
+      draining: this.isDraining(),
+      ...(drainPausedUntil === undefined ? {} : { drainPausedUntil }),
     };
   }
 
-  snapshot(): MerchantSnapshot {
-    return {
-      version: this.version,
-      epoch: this.epoch,
-      ...(this.endpoint === undefined ? {} : { endpoint: this.endpoint }),
-      room: this.room,
-    };
+  private sample(seen: breaker.Sample, epoch: number, now: number): void {
+    const before = this.known.circuit;
+    const circuit = breaker.sample(this.policy.breaker, before, seen, epoch, now);
+    this.set({ circuit });
+    if (circuit.state === 'open' && before.state !== 'open') this.note(now, 'opened');
   }
 
-  private changingDrain(change: () => void): void {
-    const before = this.canDrain();
-    change();
-    if (this.canDrain() !== before) this.version += 1;
+  private concludeTrial(permit: number, failed: boolean, now: number): void {
+    const before = this.known.circuit;
+    const circuit = breaker.concludeTrial(this.policy.breaker, before, permit, failed, now);
+    if (circuit === before) return;
+    this.set({ circuit });
+    this.note(now, failed ? 'trial-failed' : 'trial-passed');
+  }
+
+  /** R46: a 429 of the trial or during a drain makes the drain wait. */
+  private slowDown(at: number, retryAfterMs: number, now: number): void {
+    if (!this.isDraining()) return;
+    const askedMs = Math.min(retryAfterMs, this.policy.fast.retryAfterCapMs);
+    const until = Math.min(at, now) + Math.max(askedMs, this.policy.drain.slowDownMs);
+    if (until > now) this.set({ drainPausedUntil: Math.max(until, this.known.drainPausedUntil ?? 0) });
+  }
+
+  private isRepeated({ reporter, sequence }: Report): boolean {
+    const { reporters } = this.known;
+    const newest = reporters.find(([known]) => known === reporter)?.[1] ?? 0;
+    if (sequence <= newest) return true;
+    const others = reporters.filter(([known]) => known !== reporter);
+    this.set({ reporters: [...others, [reporter, sequence] as const].slice(-REMEMBERED) });
+    return false;
+  }
+
+  private note(at: number, event: Transition['event'], cause: Cause = {}): void {
+    this.set({ transitions: [...this.known.transitions, { at, event, ...cause }].slice(-REMEMBERED) });
+  }
+
+  private set(change: Partial<MerchantSnapshot>): void {
+    this.known = { ...this.known, ...change };
+  }
+}
+
+function withoutPermit(circuit: breaker.Circuit): breaker.Circuit {
+  if (circuit.state !== 'half-open' || circuit.permit === undefined) return circuit;
+  return breaker.giveBack(circuit, circuit.permit.number);
+}
+
+function viewOf(circuit: breaker.Circuit): CircuitView {
+  switch (circuit.state) {
+    case 'closed':
+      return { state: 'closed' };
+    case 'open':
+      return { state: 'open', until: circuit.until, pause: circuit.pause };
+    case 'half-open':
+      return {
+        state: 'half-open',
+        pause: circuit.pause,
+        ...(circuit.permit === undefined ? {} : { permit: circuit.permit.number }),
+      };
   }
 }

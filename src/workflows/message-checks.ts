@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { checkId } from '../contract.ts';
-import type { Endpoint, SealedSecret } from '../policy/gate.ts';
+import type { Cause, Endpoint, SealedSecret } from '../policy/gate.ts';
 import type { Release, Report } from './messages.ts';
 
 // Anyone with access to the namespace can send a signal: what does not have the right shape is ignored,
@@ -23,14 +23,27 @@ const endpointSchema = v.object({
   secret: sealed,
   nextSecret: v.exactOptional(sealed),
 });
+const bit = v.union([v.literal(0), v.literal(1)]);
 const reportSchema = v.object({
+  reporter: v.pipe(v.string(), v.maxLength(64)),
+  sequence: number,
+  samples: v.array(v.tuple([number, bit, number])),
+  trials: v.array(v.object({ permit: number, failed: v.boolean() })),
+  slowDowns: v.array(v.object({ at: number, retryAfterMs: number })),
   holds: v.array(v.object({ webhookId, call: number, fastFailures: number, heldSince: number })),
   left: v.array(webhookId),
+  unusedPermits: v.array(number),
 });
-const releaseSchema = v.object({ call: number, version: number });
+const releaseSchema = v.object({ call: number, version: number, permit: v.exactOptional(number) });
+const causeSchema = v.object({
+  by: v.exactOptional(v.pipe(v.string(), v.maxLength(200))),
+  why: v.exactOptional(v.pipe(v.string(), v.maxLength(500))),
+});
 
 export const asEndpoint = (message: unknown): Endpoint | undefined => parsed(endpointSchema, message);
 export const asReport = (message: unknown): Report | undefined => parsed(reportSchema, message);
+/** Who and why: an operator who leaves it out, or misspells it, is obeyed all the same. */
+export const asCause = (message: unknown): Cause => parsed(causeSchema, message) ?? {};
 export const asRelease = (message: unknown): Release | undefined => parsed(releaseSchema, message);
 
 function parsed<T>(schema: v.GenericSchema<unknown, T>, message: unknown): T | undefined {

@@ -2,8 +2,9 @@ import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
 import type { FailureReason } from '../policy/ladders.ts';
 import type { DeliveryStatus } from '../policy/status.ts';
 import type { Verdict } from '../policy/verdicts.ts';
-import type { Endpoint, HeldReason, GateView } from '../policy/gate.ts';
+import type { Cause, Endpoint, HeldReason, GateView } from '../policy/gate.ts';
 import type { Place } from '../policy/waiting-room.ts';
+import type { Transition } from './merchant-state.ts';
 
 /** Wakes a held delivery. */
 export interface Release {
@@ -11,6 +12,8 @@ export interface Release {
   readonly call: number;
   /** The version of the gate that the delivery must see. */
   readonly version: number;
+  /** R48: leave to make the trial. */
+  readonly permit?: number;
 }
 
 /** R83: what came of a try now. */
@@ -31,22 +34,48 @@ export const tryNowSignal = defineSignal('tryNow');
 /** R83, for callers who want to be told. */
 export const tryNowUpdate = defineUpdate<TryNowOutcome>('tryNow');
 
-/** What the workers tell a merchant's entity, gathered from many deliveries. */
+/** What one worker tells a merchant's entity, gathered from many deliveries. */
 export interface Report {
+  /** The worker that tells it. */
+  readonly reporter: string;
+  /** Grows with each report of a reporter; a repeated one changes nothing. */
+  readonly sequence: number;
+  /** R40: finished attempts, oldest first: when (Unix milliseconds), whether it failed (1 or 0), the epoch its gate saw. */
+  readonly samples: readonly (readonly [at: number, failed: 0 | 1, epoch: number])[];
+  /** R45: verdicts of trials. */
+  readonly trials: readonly { readonly permit: number; readonly failed: boolean }[];
+  /** R46: answers of 429, and how long they asked to wait. */
+  readonly slowDowns: readonly { readonly at: number; readonly retryAfterMs: number }[];
   /** Deliveries that were refused at the gate. */
   readonly holds: readonly Place[];
   /** Held deliveries that have ended. */
   readonly left: readonly string[];
+  /** R48: permits that will not be used. */
+  readonly unusedPermits: readonly number[];
 }
 
-/** A merchant's entity as people and tools see it. */
+/** A merchant's entity as people and tools see it. Times are RFC 3339. */
 export interface MerchantStatus {
   readonly merchantId: string;
+  /** In a sentence. */
+  readonly summary: string;
   readonly gate: GateView;
+  /** R41: in the window now. */
+  readonly samples: number;
+  readonly failed: number;
   readonly held: number;
+  readonly drainPerSecond: number;
+  /** The newest last. */
+  readonly transitions: readonly Transition[];
 }
 
 export const reportSignal = defineSignal<[Report]>('report');
 export const setEndpointSignal = defineSignal<[Endpoint]>('setEndpoint');
-export const removeEndpointSignal = defineSignal<[Record<string, never>]>('removeEndpoint');
+export const removeEndpointSignal = defineSignal<[Cause]>('removeEndpoint');
+/** R49: paste it into the Temporal UI; the cause may be left out. */
+export const resetBreakerSignal = defineSignal<[Cause]>('resetBreaker');
+/** R53. */
+export const pauseSignal = defineSignal<[Cause]>('pause');
+/** R53. */
+export const resumeSignal = defineSignal<[Cause]>('resume');
 export const merchantQuery = defineQuery<MerchantStatus>('breaker');

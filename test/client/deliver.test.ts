@@ -175,9 +175,13 @@ describe('with workers', () => {
 
   test('an unknown delivery is a typed error', async () => {
     const unknown = client.hooks.delivery(merchantId, 'never');
-    for (const ask of [unknown.status(), unknown.result(), unknown.tryNow(), unknown.cancel()]) {
-      await expect(ask).rejects.toBeInstanceOf(DeliveryNotFound);
-    }
+    const asks = [
+      async () => await unknown.status(),
+      async () => await unknown.result(),
+      async () => await unknown.tryNow(),
+      async () => await unknown.cancel(),
+    ];
+    for (const ask of asks) await expect(ask()).rejects.toBeInstanceOf(DeliveryNotFound);
   });
 
   test('a terminated delivery reads as cancelled, with the reason', async () => {

@@ -104,13 +104,15 @@ describe('npm start', () => {
         /^\d demo-newcomer \[held-no-endpoint\] held since \S+: the merchant has no address/m,
       );
       expect(output).toMatch(/^\d demo-newcomer \[delivered\] delivered at \S+ in attempt 1/m);
+      expect(output).toMatch(/^\d demo-outage \[held-breaker\] held since \S+: the breaker/m);
+      expect(output).toMatch(/^\d demo-outage \[delivered\] delivered at \S+ in attempt 4/m);
       expect(output).toMatch(
         /^\d demo-overloaded \[failed\] FAILED at \S+ after 6 attempts: fast-ladder-exhausted/m,
       );
       expect(output).toMatch(/shortens the delivery rules[^]*15 min, 1 h, 4 h, 12 h, 24 h/);
       expect(
         output.match(/http:\/\/127\.0\.0\.1:\d+\/namespaces\/default\/workflows\/delivery%3Ademo-/g)?.length,
-      ).toBe(6);
+      ).toBe(9);
       const keys = await stat(join(stateFolder, 'secret-keys'));
       expect(keys.mode & 0o777).toBe(0o600);
     },

@@ -1,10 +1,12 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { defaultPolicy } from '../../src/policy/policy.ts';
 import {
   beginRelease,
   emptyRoom,
   endRelease,
-  enter,
+  enter as enterWithin,
+  trialChoice,
   leave,
   type Place,
   type WaitingRoom,
@@ -17,6 +19,8 @@ const place = (webhookId: string, heldSince: number, call = 1): Place => ({
   heldSince,
 });
 const ids = (room: WaitingRoom) => room.map(({ webhookId }) => webhookId);
+const limits = defaultPolicy.room;
+const enter = (room: WaitingRoom, hold: Place) => enterWithin(room, hold, limits);
 const roomOf = (...places: Place[]) => places.reduce(enter, emptyRoom);
 
 test('R46 the longest held stands first, whatever order they register in', () => {
@@ -49,6 +53,25 @@ test('R50 one that registers anew while it is being released stays', () => {
 
 test('R82 one that has ended leaves at once', () => {
   expect(ids(leave(roomOf(place('a', 1), place('b', 2)), 'a'))).toEqual(['b']);
+});
+
+test('R51 a full room keeps the longest held, by number and by bytes', () => {
+  const held = [place('d', 40), place('b', 20), place('c', 30), place('a', 10)];
+  const fill = (within: typeof limits) =>
+    held.reduce<WaitingRoom>((room, hold) => enterWithin(room, hold, within), emptyRoom);
+  expect(ids(fill({ places: 2, bytes: 400_000 }))).toEqual(['a', 'b']);
+  expect(ids(fill({ places: 10, bytes: 300 }))).toEqual(['a', 'b', 'c']);
+});
+
+test('R44 the trial is made by the one with the fewest fast failures, among these the longest held', () => {
+  const failed = (webhookId: string, heldSince: number, fastFailures: number) => ({
+    ...place(webhookId, heldSince),
+    fastFailures,
+  });
+  const room = roomOf(failed('poison', 1, 9), failed('late', 30, 0), failed('early', 20, 0));
+  expect(trialChoice(room)?.webhookId).toBe('early');
+  expect(trialChoice(beginRelease(room, 2).room)?.webhookId).toBe('late');
+  expect(trialChoice(emptyRoom)).toBeUndefined();
 });
 
 test('R46 R51 whatever happens, nobody is forgotten or doubled, and the order is that of held-since', () => {

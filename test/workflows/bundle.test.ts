@@ -8,10 +8,14 @@ const quiet = new DefaultLogger('ERROR', () => undefined);
 
 test('no Node builtin reaches a workflow: the bundle requires none', async () => {
   const code = await readFile(inject('workflowBundlePath'), 'utf8');
-  const required = [...code.matchAll(/\brequire\(["'](?:node:)?([a-z_/]+)["']\)/g)].map(([, name]) => name ?? '');
+  const required = [...code.matchAll(/\brequire\(["'](?:node:)?([a-z_/]+)["']\)/g)].map(
+    ([, name]) => name ?? '',
+  );
   expect(required.filter((name) => builtinModules.includes(name))).toEqual([]);
   expect(code).not.toMatch(/["']node:[a-z]/);
-  expect(code).not.toMatch(/["']\.\/node_modules\/(undici|pino|uuid|@temporalio\/(client|worker|activity))\//);
+  expect(code).not.toMatch(
+    /["']\.\/node_modules\/(undici|pino|uuid|@temporalio\/(client|worker|activity))\//,
+  );
 });
 
 test('one that reaches a Node builtin through a module of ours is refused', async () => {
