@@ -1,0 +1,62 @@
+import '../support/quiet.ts';
+import { Client, Connection } from '@temporalio/client';
+import { Runtime } from '@temporalio/worker';
+import { Hookladder } from '../../src/client.ts';
+import { findTemporalBinary } from '../../src/local/temporal-binary.ts';
+import { newKey } from '../../src/secrets.ts';
+import { startWorkers } from '../../src/workers.ts';
+import { NO_BREAKER, startSkippingServer } from '../support/time-skipping.ts';
+import { LadderStand } from './ladder-stand.ts';
+
+type Closer = () => Promise<void>;
+
+/** All that ladder cases need, in this process. */
+export interface LocalStack {
+  readonly stand: LadderStand;
+  close(): Promise<void>;
+}
+
+/**
+ * Starts workers, a receiver and a Temporal server; or uses the server at `TEMPORAL_ADDRESS`, which must have
+ * time skipping enabled. If other workers run there, `HOOKLADDER_SECRET_KEYS` must be theirs.
+ */
+export async function openLocalStack(
+  environment: NodeJS.ProcessEnv,
+  log: (line: string) => void,
+): Promise<LocalStack> {
+  const secretKeys = { keys: environment['HOOKLADDER_SECRET_KEYS'] ?? newKey('vectors') };
+  // The last worker's end ends the native runtime too; if none comes to be, it would keep this process alive.
+  const closers: Closer[] = [() => Runtime.instance().shutdown()];
+  const close: Closer = async () => {
+    for (const each of closers.toReversed()) await each();
+  };
+  try {
+    const address = environment['TEMPORAL_ADDRESS'] || (await startServer(closers, log));
+    const connection = await Connection.connect({ address });
+    closers.push(() => connection.close());
+    const client = new Client({ connection });
+    log('starting workers');
+    const workers = await startWorkers({
+      connection: { address },
+      namespace: client.options.namespace,
+      secretKeys,
+      shutdownGraceMs: 5_000,
+    });
+    closers.push(() => workers.shutdown());
+    const hooks = new Hookladder({ client, secretKeys, allowHttp: true, policy: NO_BREAKER });
+    const stand = await LadderStand.open(client, hooks);
+    closers.push(() => stand.close());
+    return { stand, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function startServer(closers: Closer[], log: (line: string) => void): Promise<string> {
+  const { path } = await findTemporalBinary({ log });
+  log('starting a Temporal server');
+  const server = await startSkippingServer(path);
+  closers.push(() => server.stop());
+  return server.address;
+}
