@@ -108,6 +108,8 @@ export async function startWorkers(options: WorkersOptions): Promise<RunningWork
   const merchants = await Worker.create({
     ...shared,
     taskQueue: MERCHANT_TASK_QUEUE,
+    // R46: a drain hears by a heartbeat that it must stop.
+    maxHeartbeatThrottleInterval: 500,
     activities: createMerchantActivities(client),
   });
   const workers = [deliveries, merchants];

@@ -5,6 +5,8 @@ import { deliveryWorkflowId } from '../contract.ts';
 import { releaseSignal, type Release } from '../workflows/messages.ts';
 import type { MerchantActivities } from './types.ts';
 
+const HEARTBEAT_MS = 500;
+
 /** The activities of a merchant's entity. */
 export function createMerchantActivities(client: Client): MerchantActivities {
   /** @returns whether the delivery was there to be woken. */
@@ -33,7 +35,7 @@ export function createMerchantActivities(client: Client): MerchantActivities {
         if (!(await wakeOne(merchantId, webhookId, release))) ended += 1;
         reached += 1;
         heartbeat(reached);
-        await pause(startedAt + ((reached - begin) * 1_000) / perSecond - Date.now(), cancelled);
+        await pause(startedAt + ((reached - begin) * 1_000) / perSecond, reached, cancelled);
       }
       log.info('woke held deliveries', { merchantId, reached, of: page.length, ended });
       return { reached, ended };
@@ -47,9 +49,12 @@ function alreadyReached(): number {
   return typeof details === 'number' ? details : 0;
 }
 
-async function pause(ms: number, cancelled: AbortSignal): Promise<void> {
-  if (ms <= 0 || cancelled.aborted) return;
-  await sleep(ms, undefined, { signal: cancelled }).catch((error: unknown) => {
-    if (!cancelled.aborted) throw error;
-  });
+/** Sleeps in short pieces with a heartbeat after each: it is by a heartbeat that a cancellation is heard of. */
+async function pause(until: number, reached: number, cancelled: AbortSignal): Promise<void> {
+  for (let left = until - Date.now(); left > 0 && !cancelled.aborted; left = until - Date.now()) {
+    await sleep(Math.min(left, HEARTBEAT_MS), undefined, { signal: cancelled }).catch((error: unknown) => {
+      if (!cancelled.aborted) throw error;
+    });
+    heartbeat(reached);
+  }
 }

@@ -11,8 +11,10 @@ import {
   setCurrentDetails,
   setHandler,
   upsertMemo,
+  upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
+import { defineSearchAttributeKey } from '@temporalio/common';
 import type { MerchantActivities, WakeResult } from '../activities/types.ts';
 import { GATE_MEMO, merchantWorkflowId } from '../contract.ts';
 import { policyWith, type PolicyOverrides } from '../policy/policy.ts';
@@ -49,6 +51,7 @@ const SIGNALS_PER_RUN = 500;
 const LONGEST_RUN_MS = 24 * 60 * 60 * 1_000;
 /** R46: a page of wake-ups takes at most this long, so that a change of the gate is obeyed soon. */
 const PAGE_MS = 5_000;
+const HEARTBEAT_TIMEOUT_MS = 10_000;
 /** A run ends in a moment without signals: those that arrive while it closes make their senders wait. */
 const QUIET_MS = 30;
 const QUIET_DEADLINE_MS = 2_000;
@@ -70,6 +73,7 @@ export async function merchantBreaker(input: MerchantInput): Promise<void> {
     const view = state.viewIfChanged();
     if (view === undefined) return;
     upsertMemo({ [GATE_MEMO]: view });
+    publishState(view);
     setCurrentDetails(merchantInWords(view, state.held));
     if (!state.canDrain()) waking?.cancel();
   };
@@ -171,11 +175,20 @@ function accept(input: unknown): { readonly merchantId: string } {
   );
 }
 
+/** How the merchant stands, for a list of all; told when it changes. */
+function publishState(view: GateView): void {
+  const value = view.paused === undefined ? view.circuit.state : 'paused';
+  if (workflowInfo().typedSearchAttributes.get(breakerKey) === value) return;
+  upsertSearchAttributes([{ key: breakerKey, value }]);
+}
+
+const breakerKey = defineSearchAttributeKey('WebhookBreaker', 'KEYWORD');
+
 type Trial = NonNullable<ReturnType<MerchantState['grantTrial']>>;
 
 const { wake } = proxyActivities<MerchantActivities>({
   startToCloseTimeout: 4 * PAGE_MS,
-  heartbeatTimeout: PAGE_MS,
+  heartbeatTimeout: HEARTBEAT_TIMEOUT_MS,
   cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
   retry: { initialInterval: '1 second', maximumInterval: '10 seconds' },
   summary: 'wakes held deliveries',

@@ -167,4 +167,158 @@ describe('the breaker', () => {
     receiver.answer(() => 200);
     await until({ held: 0, ...closed });
   });
+
+  test('R48 B2 a trial that is not heard of loses its permit, and the next delivery gets a new one', async () => {
+    // The permit lives shorter than this endpoint takes to answer: to the entity, a worker that died.
+    const impatient = await connectTestClient({
+      ...policy,
+      attemptTimeoutMs: 8_000,
+      breaker: { ...policy.breaker, permitMs: 500 },
+    });
+    merchantId = freshMerchant();
+    merchant = impatient.hooks.merchant(merchantId);
+    await merchant.setEndpoint({ url: receiver.url + merchantId, secret: 'a secret of 20 bytes' });
+    for (const webhookId of ['first', 'a', 'b', 'c']) {
+      await impatient.hooks.deliver({ merchantId, webhookId, ...webhook });
+    }
+    await until({ ...open, held: 4 });
+    const before = received().length;
+    const answer = Promise.withResolvers<void>();
+    receiver.hold(answer.promise);
+    await vi.waitFor(() => expect(received().length).toBe(before + 2), { timeout: 20_000, interval: 20 });
+    const { transitions = [] } = (await merchant.breaker()) ?? {};
+    expect(transitions.filter(({ event }) => event === 'permit-lost').length).toBeGreaterThanOrEqual(1);
+    receiver.answer(() => 200);
+    answer.resolve();
+    await until({ held: 0, ...closed });
+    await impatient.close();
+  });
+
+  test('B4 sixteen clients ask for its state in a loop while reports arrive, and every answer comes', async () => {
+    receiver.answer((nth) => (nth % 5 === 0 ? 500 : 200));
+    const deliveries = deliverMany(60);
+    const asking = Array.from({ length: 16 }, async () => {
+      for (let round = 0; round < 20; round++)
+        expect(await merchant.describe()).toMatchObject({ merchantId });
+    });
+    await Promise.all(asking);
+    for (const delivery of await deliveries)
+      expect(await delivery.result()).toMatchObject({ state: 'delivered' });
+  });
+
+  test('R49 B7 reset while half-open with a trial in flight, while draining, and twice: nothing is sent twice', async () => {
+    await deliver('first');
+    await until(open);
+    const held = await deliverMany(100);
+    await until({ held: 101 });
+    const answer = Promise.withResolvers<void>();
+    const before = received().length;
+    receiver.hold(answer.promise);
+    await vi.waitFor(() => expect(received().length).toBe(before + 1), { timeout: 20_000, interval: 20 });
+    await merchant.resetBreaker({ by: 'ann' });
+    receiver.answer(() => 200);
+    answer.resolve();
+    await until({ gate: { draining: true } });
+    await Promise.all([merchant.resetBreaker({ by: 'bob' }), merchant.resetBreaker({ by: 'bob' })]);
+    for (const delivery of held) expect(await delivery.result()).toMatchObject({ state: 'delivered' });
+    const delivered = received()
+      .slice(before)
+      .map(({ headers }) => headers['x-webhook-id']);
+    expect(delivered.length - new Set(delivered).size).toBeLessThanOrEqual(0);
+  });
+
+  test('R50 B8 an address that is removed in mid-drain holds the rest again, and nothing is lost', async () => {
+    receiver.answer(() => 200);
+    await merchant.removeEndpoint();
+    const held = await deliverMany(200);
+    await until({ held: 200 });
+    await merchant.setEndpoint({ url: receiver.url + merchantId, secret: 'a secret of 20 bytes' });
+    await vi.waitFor(() => expect(received().length).toBeGreaterThan(20), { timeout: 20_000, interval: 20 });
+    await merchant.removeEndpoint();
+    await vi.waitFor(async () => expect((await merchant.breaker())?.held).toBe(200 - received().length), {
+      timeout: 30_000,
+      interval: 200,
+    });
+    expect(received().length).toBeLessThan(200);
+    await merchant.setEndpoint({ url: receiver.url + merchantId, secret: 'a secret of 20 bytes' });
+    for (const delivery of held)
+      expect(await delivery.result()).toMatchObject({ state: 'delivered', attempts: 1 });
+    expect(received().length).toBe(200);
+  });
+
+  test('R44 B9 one webhook that is always answered 500 does not keep the others from going', async () => {
+    receiver.answer((_, { headers }) => (headers['x-webhook-id'] === 'poison' ? 500 : 200));
+    const poison = await deliver('poison');
+    await until(open);
+    const others = await deliverMany(5);
+    for (const other of others)
+      expect(await other.result()).toMatchObject({ state: 'delivered', fastFailures: 0 });
+    expect(await poison.result()).toMatchObject({
+      state: 'failed',
+      reason: 'fast-ladder-exhausted',
+      attempts: 10,
+    });
+  });
+
+  test('R49 B10 timeouts that come in after a reset are of an earlier epoch: the breaker stays closed', async () => {
+    receiver.answer(() => 'timeout');
+    await deliverMany(8);
+    await vi.waitFor(() => expect(received()).toHaveLength(8), { timeout: 10_000, interval: 10 });
+    await merchant.resetBreaker({ by: 'ann' });
+    receiver.answer(() => 200);
+    await vi.waitFor(() => expect(received().length).toBeGreaterThanOrEqual(16), { timeout: 20_000 });
+    expect(await merchant.breaker()).toMatchObject({ ...closed, failed: 0 });
+  });
+
+  test('R50 B12 a working address that is set during the pause makes the trial due at once', async () => {
+    await deliver('first');
+    await until(open);
+    const held = await deliverMany(3);
+    await until({ held: 4 });
+    await merchant.removeEndpoint();
+    await until({ gate: expect.not.objectContaining({ endpoint: expect.anything() }) });
+    receiver.answer(() => 200);
+    await merchant.setEndpoint({ url: `${receiver.url}${merchantId}?moved`, secret: 'a secret of 20 bytes' });
+    for (const delivery of held)
+      expect(await delivery.result()).toMatchObject({ state: 'delivered', attempts: 1 });
+  });
+
+  test('R43 R44 B13 when all are inside ladder pauses at the end of the pause, the first that asks makes the trial', async () => {
+    receiver.answer((nth) => (nth < 5 ? { status: 503, headers: { 'retry-after': '4' } } : 500));
+    const deliveries = await deliverMany(5);
+    await until(open);
+    expect(await merchant.breaker()).toMatchObject({ held: 0 });
+    await until({
+      transitions: expect.arrayContaining([expect.objectContaining({ event: 'trial-failed' })]),
+    });
+    expect(received()).toHaveLength(6);
+    receiver.answer(() => 200);
+    for (const delivery of deliveries) expect(await delivery.result()).toMatchObject({ state: 'delivered' });
+  });
+
+  test('D8 thirty wake-ups of one held delivery leave one timer and a bounded history', async () => {
+    await deliver('first');
+    await until(open);
+    const handle = client.temporal.workflow.getHandle((await deliver('held')).workflowId);
+    await until({ held: 2 });
+    const before = (await handle.describe()).historyLength;
+    for (let index = 0; index < 30; index++) await handle.signal('release', { call: 999, version: 1 });
+    await vi.waitFor(
+      async () => expect((await handle.describe()).historyLength).toBeGreaterThanOrEqual(before + 30),
+      {
+        timeout: 10_000,
+      },
+    );
+    // A wake-up that is stale costs its signal and the workflow task that looks at it.
+    expect((await handle.describe()).historyLength - before).toBeLessThanOrEqual(30 * 4);
+    const { events = [] } = await handle.fetchHistory();
+    const count = (
+      name: 'timerStartedEventAttributes' | 'timerFiredEventAttributes' | 'timerCanceledEventAttributes',
+    ) => (events ?? []).filter((event) => event[name]).length;
+    const pending =
+      count('timerStartedEventAttributes') -
+      count('timerFiredEventAttributes') -
+      count('timerCanceledEventAttributes');
+    expect(pending).toBeLessThanOrEqual(1);
+  });
 });
