@@ -99,7 +99,7 @@ export class Reporter {
     if (outbox.sending !== undefined) return;
     clearTimeout(outbox.timer);
     const at = Math.max(outbox.dueAt, outbox.lastSentAt + APART_MS);
-    outbox.timer = setTimeout(() => void this.sendNow(merchantId), at - Date.now());
+    outbox.timer = setTimeout(() => void this.sendNow(merchantId), Math.max(0, at - Date.now()));
   }
 
   private async sendNow(merchantId: string): Promise<void> {

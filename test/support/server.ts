@@ -26,6 +26,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
       'matching.enableFairness': true,
       'system.forceSearchAttributesCacheRefreshOnRead': true,
       'frontend.WorkflowTimeSkippingEnabled': true,
+      // By default the server rounds short timers up to about a second.
+      'history.timerProcessorMaxTimeShift': '10ms',
     },
   });
   const folder = await mkdtemp(join(tmpdir(), 'hookladder-test-'));

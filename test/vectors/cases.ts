@@ -7,7 +7,7 @@ import type { Outcome } from './outcome.ts';
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 const text = v.pipe(v.string(), v.nonEmpty());
 
-const moneyCase = v.strictObject({ type: text, status: v.nullable(v.string()), money: v.boolean() });
+const moneyCase = v.strictObject({ type: text, status: v.unknown(), money: v.boolean() });
 
 const signatureCase = v.strictObject({
   id: text,
@@ -101,7 +101,10 @@ const parsers = new Map<string, v.GenericSchema<unknown, VectorCase>>([
     'money.json',
     v.pipe(
       moneyCase,
-      v.transform((data) => ({ file: 'money.json', name: `${data.type} ${data.status}`, data }) as const),
+      v.transform((data) => {
+        const status = typeof data.status === 'string' ? data.status : JSON.stringify(data.status);
+        return { file: 'money.json', name: `${data.type} ${status}`, data } as const;
+      }),
     ),
   ],
   [
