@@ -102,8 +102,8 @@ const parsers = new Map<string, v.GenericSchema<unknown, VectorCase>>([
     v.pipe(
       moneyCase,
       v.transform((data) => {
-        const status = typeof data.status === 'string' ? data.status : JSON.stringify(data.status);
-        return { file: 'money.json', name: `${data.type} ${status}`, data } as const;
+        const shown = typeof data.status === 'string' ? data.status : JSON.stringify(data.status);
+        return { file: 'money.json', name: `${data.type} ${shown}`, data } as const;
       }),
     ),
   ],
