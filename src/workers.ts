@@ -1,4 +1,4 @@
-import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
+import { Client, Connection } from '@temporalio/client';
 import {
   bundleWorkflowCode,
   NativeConnection,
@@ -15,6 +15,7 @@ import { createMerchantActivities } from './activities/wake.ts';
 import { DELIVERY_TASK_QUEUE, MERCHANT_TASK_QUEUE } from './contract.ts';
 import { Sender } from './http/sender.ts';
 import { signalMerchant } from './merchants.ts';
+import { patientRetry } from './patient-retry.ts';
 import type { PolicyOverrides } from './policy/policy.ts';
 import { checkSearchAttributes } from './search-attributes.ts';
 import { SecretBox, type KeySource } from './secrets.ts';
@@ -132,16 +133,4 @@ export async function startWorkers(options: WorkersOptions): Promise<RunningWork
       await done;
     },
   };
-}
-
-/** Entities that continue as new turn signals away for a moment: the SDK's own retry would begin too late (1.7 s). */
-function patientRetry() {
-  return makeGrpcRetryInterceptor(
-    defaultGrpcRetryOptions({
-      initialIntervalMs: () => 30,
-      factor: 1.5,
-      maxIntervalMs: () => 500,
-      maxAttempts: 40,
-    }),
-  );
 }

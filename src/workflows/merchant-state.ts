@@ -48,8 +48,10 @@ export interface MerchantSnapshot {
   readonly transitions: readonly Transition[];
 }
 
-/** Transitions and reporters that are remembered. */
-const REMEMBERED = 20;
+/** Transitions that are remembered. */
+const TRANSITIONS = 20;
+/** Reporters whose newest number is remembered: more than there are workers. */
+const REPORTERS = 200;
 
 const nothingKnown: MerchantSnapshot = {
   version: 0,
@@ -288,12 +290,12 @@ export class MerchantState {
     const newest = reporters.find(([known]) => known === reporter)?.[1] ?? 0;
     if (sequence <= newest) return true;
     const others = reporters.filter(([known]) => known !== reporter);
-    this.set({ reporters: [...others, [reporter, sequence] as const].slice(-REMEMBERED) });
+    this.set({ reporters: [...others, [reporter, sequence] as const].slice(-REPORTERS) });
     return false;
   }
 
   private note(at: number, event: Transition['event'], cause: Cause = {}): void {
-    this.set({ transitions: [...this.known.transitions, { at, event, ...cause }].slice(-REMEMBERED) });
+    this.set({ transitions: [...this.known.transitions, { at, event, ...cause }].slice(-TRANSITIONS) });
   }
 
   private set(change: Partial<MerchantSnapshot>): void {

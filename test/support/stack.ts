@@ -2,6 +2,7 @@ import { Client, Connection } from '@temporalio/client';
 import { randomUUID } from 'node:crypto';
 import { inject } from 'vitest';
 import { Hookladder } from '../../src/client.ts';
+import { patientRetry } from '../../src/patient-retry.ts';
 import type { PolicyOverrides } from '../../src/policy/policy.ts';
 import { startWorkers, type RunningWorkers } from '../../src/workers.ts';
 
@@ -17,7 +18,10 @@ export interface TestClient {
 
 /** Connects to the suite's Temporal server. */
 export async function connectTestClient(policy?: PolicyOverrides): Promise<TestClient> {
-  const connection = await Connection.connect({ address: inject('temporalAddress') });
+  const connection = await Connection.connect({
+    address: inject('temporalAddress'),
+    interceptors: [patientRetry()],
+  });
   const temporal = new Client({ connection });
   const hooks = new Hookladder({
     client: temporal,

@@ -1,0 +1,120 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { MerchantHandle } from '../../src/client.ts';
+import { merchantWorkflowId } from '../../src/contract.ts';
+import type { PolicyOverrides } from '../../src/policy/policy.ts';
+import type { RunningWorkers } from '../../src/workers.ts';
+import { reportSignal, type Report } from '../../src/workflows/messages.ts';
+import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
+
+const HOUR = 3_600_000;
+
+let client: TestClient;
+let workers: RunningWorkers;
+let merchantId: string;
+let merchant: MerchantHandle;
+let sequence = 0;
+
+beforeAll(async () => {
+  client = await connectTestClient();
+  workers = await startTestWorkers();
+});
+afterAll(async () => {
+  await workers.shutdown();
+  await client.close();
+});
+beforeEach(() => {
+  merchantId = freshMerchant();
+  merchant = client.hooks.merchant(merchantId);
+});
+
+/** An entity that ends a run after so many signals. */
+async function startEntity(signalsPerRun: number, policy: PolicyOverrides): Promise<void> {
+  await client.temporal.workflow.start('merchantBreaker', {
+    workflowId: merchantWorkflowId(merchantId),
+    taskQueue: 'hookladder-merchants',
+    args: [{ merchantId, signalsPerRun, policy }],
+  });
+  await merchant.setEndpoint({ url: 'https://merchant.example/', secret: 'a secret of 20 bytes' });
+}
+
+async function report(parts: Partial<Report>): Promise<void> {
+  const nothing = { samples: [], trials: [], slowDowns: [], holds: [], left: [], unusedPermits: [] };
+  const handle = client.temporal.workflow.getHandle(merchantWorkflowId(merchantId));
+  sequence += 1;
+  // Each from a reporter of its own: one reporter sends one report after the other, these overtake each other.
+  await handle.signal(reportSignal, { reporter: `r${sequence}`, sequence, ...nothing, ...parts });
+}
+
+async function runs(): Promise<number> {
+  let count = 0;
+  let { runId } = await client.temporal.workflow.getHandle(merchantWorkflowId(merchantId)).describe();
+  for (;;) {
+    count += 1;
+    const history = await client.temporal.workflow
+      .getHandle(merchantWorkflowId(merchantId), runId)
+      .fetchHistory();
+    const before = history.events?.[0]?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId;
+    if (!before) return count;
+    runId = before;
+  }
+}
+
+describe('R51 what describe shows is what the reducer knows, after each of ten continue-as-news', () => {
+  const failures = async (): Promise<void> => {
+    const { epoch = 0 } = (await merchant.breaker())?.gate ?? {};
+    await report({ samples: Array.from({ length: 5 }, () => [Date.now(), 1, epoch] as const) });
+  };
+  test.each<[state: string, policy: PolicyOverrides, arrange: () => Promise<void>, expected: object]>([
+    ['closed', {}, async () => undefined, { circuit: { state: 'closed' } }],
+    ['open', {}, failures, { circuit: { state: 'open', pause: 1 } }],
+    ['half-open', { breaker: { firstPauseMs: 1 } }, failures, { circuit: { state: 'half-open', pause: 1 } }],
+    [
+      'paused',
+      {},
+      async () => {
+        await merchant.pause({ by: 'ann', why: 'a test' });
+      },
+      { paused: { by: 'ann', why: 'a test' } },
+    ],
+  ])('%s', async (_state, policy, arrange, expected) => {
+    await startEntity(4, policy);
+    await arrange();
+    const handle = client.temporal.workflow.getHandle(merchantWorkflowId(merchantId));
+    await vi.waitFor(async () => expect((await handle.describe()).memo).toMatchObject({ gate: expected }), {
+      timeout: 10_000,
+    });
+    const seen = new Set<string>();
+    while (seen.size < 11) {
+      await report({ holds: [] });
+      const [{ memo, runId }, status] = [await handle.describe(), await merchant.breaker()];
+      seen.add(runId);
+      expect(memo?.['gate']).toEqual(status?.gate);
+      expect(status?.gate).toMatchObject(expected);
+    }
+  });
+});
+
+test('R41 B3 2,000 reports at 60 a second over a continue-as-new every 50: no error, no stall, samples in = samples counted', async () => {
+  await startEntity(50, { breaker: { windowMs: HOUR, windowSamples: 100_000 } });
+  const { epoch = 0 } = (await merchant.breaker())?.gate ?? {};
+  const startedAt = Date.now();
+  const sending: Promise<number>[] = [];
+  for (let index = 0; index < 2_000; index++) {
+    const sentAt = Date.now();
+    sending.push(report({ samples: [[sentAt, 0, epoch]] }).then(() => Date.now() - sentAt));
+    await sleep(Math.max(0, startedAt + ((index + 1) * 1_000) / 60 - Date.now()));
+  }
+  const waits = await Promise.all(sending);
+  console.log(
+    'WAITS',
+    Math.max(...waits),
+    waits.toSorted((a, b) => a - b)[1980],
+    waits.toSorted((a, b) => a - b)[1000],
+  );
+  await vi.waitFor(
+    async () => expect(await merchant.breaker()).toMatchObject({ samples: 2_000, failed: 0 }),
+    { timeout: 20_000 },
+  );
+  expect(await runs()).toBeGreaterThanOrEqual(5);
+}, 120_000);
