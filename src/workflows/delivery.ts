@@ -234,13 +234,8 @@ class DeliveryRun {
           break;
         case 'verdict': {
           if (result.verdict.kind !== 'delivered') this.failAtBound();
-          const { ladders, decision } = climb(
-            this.policy,
-            this.ladders,
-            result.verdict,
-            this.money,
-            Date.now(),
-          );
+          const now = Date.now();
+          const { ladders, decision } = climb(this.policy, this.ladders, result.verdict, this.money, now);
           this.ladders = ladders;
           if (decision.next === 'end-delivered') return this.end('delivered');
           if (decision.next === 'end-failed') throw this.failed(decision.reason);

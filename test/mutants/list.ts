@@ -114,8 +114,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'R22',
     file: delivery,
-    find: 'this.money, Date.now())',
-    replace: 'this.money, this.acceptedAt)',
+    find: 'result.verdict, this.money, now)',
+    replace: 'result.verdict, this.money, this.acceptedAt)',
     tests: 'test/workflows/time-skipping.test.ts',
   },
   {

@@ -99,19 +99,12 @@ test('R41 B3 2,000 reports at 60 a second over a continue-as-new every 50: no er
   await startEntity(50, { breaker: { windowMs: HOUR, windowSamples: 100_000 } });
   const { epoch = 0 } = (await merchant.breaker())?.gate ?? {};
   const startedAt = Date.now();
-  const sending: Promise<number>[] = [];
+  const sending: Promise<void>[] = [];
   for (let index = 0; index < 2_000; index++) {
-    const sentAt = Date.now();
-    sending.push(report({ samples: [[sentAt, 0, epoch]] }).then(() => Date.now() - sentAt));
+    sending.push(report({ samples: [[Date.now(), 0, epoch]] }));
     await sleep(Math.max(0, startedAt + ((index + 1) * 1_000) / 60 - Date.now()));
   }
-  const waits = await Promise.all(sending);
-  console.log(
-    'WAITS',
-    Math.max(...waits),
-    waits.toSorted((a, b) => a - b)[1980],
-    waits.toSorted((a, b) => a - b)[1000],
-  );
+  await Promise.all(sending);
   await vi.waitFor(
     async () => expect(await merchant.breaker()).toMatchObject({ samples: 2_000, failed: 0 }),
     { timeout: 20_000 },
