@@ -103,11 +103,6 @@ export function grant(
   return { ...circuit, permit: { number, webhookId, deadline: now + numbers.permitMs } };
 }
 
-/** R48: whether a permit may be used, asked just before the POST. */
-export function isCurrent(circuit: Circuit, number: number, now: number): boolean {
-  return circuit.state === 'half-open' && circuit.permit?.number === number && now < circuit.permit.deadline;
-}
-
 /** R45, R48: the verdict of a trial; nothing unless it is the current permit's. */
 export function concludeTrial(
   numbers: Numbers,

@@ -18,6 +18,13 @@ const ladderTests = 'test/policy/ladders.test.ts';
 const deliveryTests = 'test/workflows/delivery.test.ts';
 const killTests = 'test/reliability/kill.test.ts';
 
+const circuit = 'src/policy/circuit.ts';
+const gate = 'src/policy/gate.ts';
+const merchantState = 'src/workflows/merchant-state.ts';
+const circuitTests = 'test/policy/circuit.test.ts';
+const gateTests = 'test/policy/gate.test.ts';
+const merchantTests = 'test/workflows/merchant-state.test.ts';
+
 export const mutants: readonly Mutant[] = [
   {
     rule: 'R1',
@@ -209,5 +216,84 @@ export const mutants: readonly Mutant[] = [
     find: 'nextAttemptAt: rfc3339(this.pause.until) }',
     replace: 'nextAttemptAt: rfc3339(this.acceptedAt) }',
     tests: deliveryTests,
+  },
+  { rule: 'R40', file: circuit, find: ' || epoch !== circuit.epoch', replace: '', tests: circuitTests },
+  {
+    rule: 'R41',
+    file: circuit,
+    find: 'failed / window.length >= numbers.failedShare',
+    replace: 'failed / window.length > numbers.failedShare',
+    tests: circuitTests,
+  },
+  { rule: 'R42', file: circuit, find: '2 ** (pause - 1)', replace: '2 ** pause', tests: circuitTests },
+  {
+    rule: 'R43',
+    file: gate,
+    find: "if (circuit.state === 'open')",
+    replace: "if (circuit.state === 'open' && call.held)",
+    tests: gateTests,
+  },
+  {
+    rule: 'R44',
+    file: 'src/policy/waiting-room.ts',
+    find: 'place.fastFailures < best.fastFailures',
+    replace: 'place.fastFailures > best.fastFailures',
+    tests: 'test/policy/waiting-room.test.ts',
+  },
+  {
+    rule: 'R45',
+    file: circuit,
+    find: 'circuit.pause + 1, now)',
+    replace: 'circuit.pause, now)',
+    tests: circuitTests,
+  },
+  {
+    rule: 'R46',
+    file: merchantState,
+    find: 'Math.max(askedMs, this.policy.drain.slowDownMs)',
+    replace: 'this.policy.drain.slowDownMs',
+    tests: merchantTests,
+  },
+  {
+    rule: 'R47',
+    file: delivery,
+    find: 'if (hold.asks > 0)',
+    replace: 'if (hold.asks > 1)',
+    tests: 'test/workflows/time-skipping.test.ts',
+  },
+  {
+    rule: 'R48',
+    file: gate,
+    find: 'circuit.permit === call.permit',
+    replace: 'call.permit !== undefined',
+    tests: gateTests,
+  },
+  {
+    rule: 'R49',
+    file: merchantState,
+    find: 'circuit: breaker.reset(this.known.circuit)',
+    replace: 'circuit: this.known.circuit',
+    tests: merchantTests,
+  },
+  {
+    rule: 'R51',
+    file: 'src/policy/waiting-room.ts',
+    find: 'room.slice(0, fitting)',
+    replace: 'room.slice(-fitting)',
+    tests: 'test/policy/waiting-room.test.ts',
+  },
+  {
+    rule: 'R52',
+    file: merchantState,
+    find: '...(view.endpoint === undefined ? {} : { endpoint: view.endpoint, lastUrl: view.endpoint.url }),',
+    replace: '',
+    tests: merchantTests,
+  },
+  {
+    rule: 'R53',
+    file: gate,
+    find: "if (view?.paused !== undefined) return { pass: false, reason: 'paused' };",
+    replace: '',
+    tests: gateTests,
   },
 ];
