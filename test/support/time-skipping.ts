@@ -3,8 +3,7 @@ import { Client } from '@temporalio/client';
 import { msToTs, tsToMs } from '@temporalio/common/lib/time.js';
 import type { temporal } from '@temporalio/proto';
 import { Hookladder, type DeliveryHandle } from '../../src/client.ts';
-import { SEARCH_ATTRIBUTES, type DeliveryInput } from '../../src/contract.ts';
-import { startLocalServer, type LocalServer } from '../../src/local/server.ts';
+import type { DeliveryInput } from '../../src/contract.ts';
 import type { PolicyOverrides } from '../../src/policy/policy.ts';
 
 type HistoryEvent = temporal.api.history.v1.IHistoryEvent;
@@ -19,22 +18,6 @@ export const NO_BREAKER: PolicyOverrides = { breaker: { leastSamples: 1_000_000 
 /** The server's own limit of 100 skips is reached by a delivery that is held for five days. */
 const MAX_SKIPS = 100_000;
 const FORWARD_POLL_MS = 50;
-
-/** Starts a server on which time skipping is quick. */
-export async function startSkippingServer(binary: string): Promise<LocalServer> {
-  return await startLocalServer({
-    binary,
-    headless: true,
-    searchAttributes: SEARCH_ATTRIBUTES,
-    dynamicConfig: {
-      'matching.enableFairness': true,
-      'system.forceSearchAttributesCacheRefreshOnRead': true,
-      'frontend.WorkflowTimeSkippingEnabled': true,
-      // By default the server looks for timers that a skip has made due once a second: 5.5 s for a slow ladder, not 0.6 s.
-      'history.timerProcessorMaxTimeShift': '10ms',
-    },
-  });
-}
 
 /** How far a delivery skips. */
 export interface SkippingOptions {

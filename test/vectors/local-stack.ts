@@ -2,10 +2,12 @@ import '../support/quiet.ts';
 import { Client, Connection } from '@temporalio/client';
 import { Runtime } from '@temporalio/worker';
 import { Hookladder } from '../../src/client.ts';
+import { SEARCH_ATTRIBUTES } from '../../src/contract.ts';
+import { startLocalServer } from '../../src/local/server.ts';
 import { findTemporalBinary } from '../../src/local/temporal-binary.ts';
 import { newKey } from '../../src/secrets.ts';
 import { startWorkers } from '../../src/workers.ts';
-import { NO_BREAKER, startSkippingServer } from '../support/time-skipping.ts';
+import { NO_BREAKER } from '../support/time-skipping.ts';
 import { LadderStand } from './ladder-stand.ts';
 
 type Closer = () => Promise<void>;
@@ -56,7 +58,16 @@ export async function openLocalStack(
 async function startServer(closers: Closer[], log: (line: string) => void): Promise<string> {
   const { path } = await findTemporalBinary({ log });
   log('starting a Temporal server');
-  const server = await startSkippingServer(path);
+  const server = await startLocalServer({
+    binary: path,
+    headless: true,
+    searchAttributes: SEARCH_ATTRIBUTES,
+    dynamicConfig: {
+      'frontend.WorkflowTimeSkippingEnabled': true,
+      // By default the server takes up to a second to see that a skip has made a timer due: 5.5 s for a slow ladder, not 0.6 s.
+      'history.timerProcessorMaxTimeShift': '10ms',
+    },
+  });
   closers.push(() => server.stop());
   return server.address;
 }

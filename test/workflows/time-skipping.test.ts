@@ -1,18 +1,15 @@
-import { Client, Connection } from '@temporalio/client';
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { Hookladder, type DeliveryStatus } from '../../src/client.ts';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { DeliveryHandle, DeliveryStatus } from '../../src/client.ts';
 import type { DeliveryInput } from '../../src/contract.ts';
-import type { LocalServer } from '../../src/local/server.ts';
 import type { RunningWorkers } from '../../src/workers.ts';
 import { startReceiver, type Answer, type Receiver } from '../support/receiver.ts';
-import { freshMerchant, SECRET_KEYS, startTestWorkers } from '../support/stack.ts';
+import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
 import {
   NO_BREAKER,
   readHistory,
   skipOn,
   startSkipping,
-  startSkippingServer,
   untilStandsStill,
   type AskedPause,
   type DeliveryHistory,
@@ -23,27 +20,19 @@ const DAY_MS = 24 * HOUR_MS;
 const SLOW_STEPS = [900, 3_600, 14_400, 43_200, 86_400];
 const MAX_BODY_BYTES = 262_144;
 
-let server: LocalServer;
-let connection: Connection;
-let client: Client;
-let hooks: Hookladder;
+let client: TestClient;
 let workers: RunningWorkers;
 let receiver: Receiver;
 
 beforeAll(async () => {
-  // A server of its own: 30 days of waiting need one that skips quickly.
-  server = await startSkippingServer(inject('temporalBinary'));
-  connection = await Connection.connect({ address: server.address });
-  client = new Client({ connection });
-  hooks = new Hookladder({ client, secretKeys: SECRET_KEYS, allowHttp: true, policy: NO_BREAKER });
-  workers = await startTestWorkers({ connection: { address: server.address } });
+  client = await connectTestClient(NO_BREAKER);
+  workers = await startTestWorkers();
   receiver = await startReceiver((nth, { path }) => answers[path.slice(1)]?.(nth) ?? 200);
 });
 afterAll(async () => {
   await workers.shutdown();
   await receiver.close();
-  await connection.close();
-  await server.stop();
+  await client.close();
 });
 
 /** How the endpoint answers the n-th attempt, by the path of the merchant's URL. */
@@ -119,11 +108,10 @@ describe.concurrent('a delivery whose waits are skipped', { timeout: 150_000 }, 
   test('R24 ends as expired at day 30 although it is asleep in a slow step', async () => {
     const merchantId = freshMerchant();
     const delivery = await start(merchantId, { held: { askEveryMs: 12 * HOUR_MS } }, 29 * DAY_MS);
-    await untilStandsStill(client, delivery);
-    await setEndpoint(merchantId, 'rejects');
-    await skipOn(client, delivery);
+    await untilStandsStill(client.temporal, delivery);
+    await rejectFromNowOn(delivery);
     const status = await delivery.result();
-    const history = await readHistory(client, delivery);
+    const history = await readHistory(client.temporal, delivery);
     expect(seconds(history.ladderPauses).slice(0, -1)).toEqual(SLOW_STEPS.slice(0, -1));
     expectEndsAt(history, 30 * DAY_MS);
     expect(status).toMatchObject({ state: 'failed', reason: 'expired', slowSteps: 5, attempts: 5 });
@@ -134,12 +122,11 @@ describe.concurrent('a delivery whose waits are skipped', { timeout: 150_000 }, 
 const fiveDaysHeld = once(async () => {
   const merchantId = freshMerchant();
   const delivery = await start(merchantId, {}, 5 * DAY_MS);
-  await untilStandsStill(client, delivery);
+  await untilStandsStill(client.temporal, delivery);
   const whileHeld = await delivery.status();
-  await setEndpoint(merchantId, 'rejects');
-  await skipOn(client, delivery);
+  await rejectFromNowOn(delivery);
   const status = await delivery.result();
-  return { status, history: await readHistory(client, delivery), whileHeld };
+  return { status, history: await readHistory(client.temporal, delivery), whileHeld };
 });
 
 /** Never given an address, with the largest body. */
@@ -153,7 +140,7 @@ async function delivered(
   bodyBytes?: number,
 ): Promise<Ended> {
   const delivery = await start(merchantId, policy, undefined, bodyBytes);
-  return { status: await delivery.result(), history: await readHistory(client, delivery) };
+  return { status: await delivery.result(), history: await readHistory(client.temporal, delivery) };
 }
 
 async function start(
@@ -164,7 +151,7 @@ async function start(
 ) {
   const body = JSON.stringify({ status: 'paid', note: '' });
   return await startSkipping(
-    client,
+    client.temporal,
     {
       merchantId,
       webhookId: randomUUID(),
@@ -183,7 +170,17 @@ async function merchantWith(path: string): Promise<string> {
 }
 
 async function setEndpoint(merchantId: string, path: string): Promise<void> {
-  await hooks.merchant(merchantId).setEndpoint({ url: receiver.url + path, secret: 'a secret of 20 bytes' });
+  await client.hooks
+    .merchant(merchantId)
+    .setEndpoint({ url: receiver.url + path, secret: 'a secret of 20 bytes' });
+}
+
+/** Gives a merchant whose delivery stands still an address that rejects, and lets it skip again. */
+async function rejectFromNowOn(delivery: DeliveryHandle): Promise<void> {
+  await setEndpoint(delivery.merchantId, 'rejects');
+  // Skipping sooner, it would sleep through its release until it asks by itself.
+  await vi.waitFor(async () => expect(await delivery.status()).toMatchObject({ attempts: 1 }), 60_000);
+  await skipOn(client.temporal, delivery);
 }
 
 function seconds(pauses: readonly AskedPause[]): number[] {
