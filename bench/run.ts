@@ -1,0 +1,44 @@
+/**
+ * `npm run bench -- breaker [--only NAME,…] [--json FILE] [--full]`: measures, and compares with the goals.
+ * Progress goes to the standard error, a table and then one line of JSON to the standard output. Ends with 1
+ * if a goal is missed, with 2 if the command line was not understood.
+ */
+import { cpus } from 'node:os';
+import { writeFile } from 'node:fs/promises';
+import { DefaultLogger, Runtime } from '@temporalio/worker';
+import { BenchUsageError, readArguments } from './arguments.ts';
+import { breakerScenarios } from './breaker/scenarios.ts';
+import { judged, tableOf, type JudgedFigure } from './figures.ts';
+import type { Scenario } from './scenario.ts';
+
+const groups: Readonly<Record<string, Readonly<Record<string, Scenario>>>> = { breaker: breakerScenarios };
+
+async function main(): Promise<number> {
+  const known = Object.fromEntries(Object.entries(groups).map(([name, each]) => [name, Object.keys(each)]));
+  const { group, only, json, full } = readArguments(process.argv.slice(2), known);
+  Runtime.install({
+    logger: new DefaultLogger('ERROR'),
+    telemetryOptions: { logging: { forward: { level: 'ERROR' } } },
+  });
+  const figures: JudgedFigure[] = [];
+  for (const name of only) {
+    const scenario = groups[group]?.[name];
+    const log = (line: string) => console.error(`${name}: ${line}`);
+    for (const figure of (await scenario?.({ full, log })) ?? []) figures.push(judged(name, figure));
+  }
+  const ok = figures.every(({ holds }) => holds !== false);
+  const machine = { cores: cpus().length, node: process.version };
+  const text = JSON.stringify({ group, full, ok, at: new Date().toISOString(), machine, figures });
+  console.log(tableOf(figures));
+  if (json === undefined) console.log(text);
+  else await writeFile(json, `${text}\n`);
+  return ok ? 0 : 1;
+}
+
+try {
+  // A reporter goes on trying to send for as long as its process lives.
+  process.exit(await main());
+} catch (error) {
+  console.error(error instanceof BenchUsageError ? error.message : error);
+  process.exit(error instanceof BenchUsageError ? 2 : 1);
+}

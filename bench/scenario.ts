@@ -1,0 +1,11 @@
+import type { Figure } from './figures.ts';
+
+/** What a scenario is given. */
+export interface ScenarioContext {
+  /** The full size of the figure's definition; without it a size that ends in a few minutes. */
+  readonly full: boolean;
+  /** Progress for people. */
+  readonly log: (line: string) => void;
+}
+
+export type Scenario = (context: ScenarioContext) => Promise<Figure[]>;
