@@ -77,8 +77,8 @@ describe('the breaker', () => {
   test('R43 R44 R45 R46 B1 B6 holds every delivery, lets one trial through per cycle, and drains all when it passes', async () => {
     await deliver('first');
     await until(open);
-    const held = await deliverMany(60);
-    await until({ held: 61 });
+    const held = await deliverMany(200);
+    await until({ held: 201 });
     const before = received().length;
     const cyclesBefore =
       (await merchant.breaker())?.transitions.filter(({ event }) => event === 'trial-failed').length ?? 0;
@@ -97,7 +97,7 @@ describe('the breaker', () => {
     receiver.answer(() => 200);
     for (const delivery of held) expect(await delivery.result()).toMatchObject({ state: 'delivered' });
     await until({ held: 0, ...closed });
-    expect(new Set(received().map(({ headers }) => headers['x-webhook-id'])).size).toBe(61);
+    expect(new Set(received().map(({ headers }) => headers['x-webhook-id'])).size).toBe(201);
   });
 
   test('R49 B7 a reset by an operator closes it and drains, with who and why', async () => {
@@ -244,6 +244,29 @@ describe('the breaker', () => {
     for (const delivery of held)
       expect(await delivery.result()).toMatchObject({ state: 'delivered', attempts: 1 });
     expect(received().length).toBe(200);
+  });
+
+  test('B5 a merchant whose endpoint hangs has eight attempts under way in a worker, and the others go on beside it', async () => {
+    const hanging = await connectTestClient({
+      attemptTimeoutMs: 45_000,
+      breaker: { leastSamples: 1_000 },
+    });
+    const slow = freshMerchant();
+    receiver.answer((_, { path }) => (path === `/${slow}` ? 'timeout' : 200));
+    await hanging.hooks
+      .merchant(slow)
+      .setEndpoint({ url: receiver.url + slow, secret: 'a secret of 20 bytes' });
+    const hung = () => receiver.received.filter(({ path }) => path === `/${slow}`).length;
+    for (let index = 0; index < 60; index++) {
+      await hanging.hooks.deliver({ merchantId: slow, webhookId: `w${index}`, ...webhook });
+    }
+    await vi.waitFor(() => expect(hung()).toBe(8), { timeout: 30_000, interval: 20 });
+    for (const delivery of await deliverMany(60))
+      expect(await delivery.result()).toMatchObject({ state: 'delivered' });
+    // The first eight are still waiting for their answers: nobody else of this merchant was let in meanwhile.
+    expect(hung()).toBe(8);
+    for (let index = 0; index < 60; index++) await hanging.hooks.delivery(slow, `w${index}`).cancel();
+    await hanging.close();
   });
 
   test('R44 B9 one webhook that is always answered 500 does not keep the others from going', async () => {
