@@ -289,16 +289,17 @@ class DeliveryRun {
 
   /** What an attempt that did not return means: R7, a bound, or a cancellation; anything else is passed on. */
   private whatEnded(error: unknown, startedAt: number): AttemptResult {
-    if (isCancellation(error) || CancellationScope.current().consideredCancelled) {
-      throw new CancelledFailure('cancelled during an attempt');
-    }
     if (!(error instanceof ActivityFailure)) throw error;
     if (error.cause instanceof TimeoutFailure && error.cause.timeoutType === 'START_TO_CLOSE') {
       return { type: 'verdict', verdict: outcomeUnknown(Date.now() - startedAt) };
     }
+    if (isCancellation(error) || CancellationScope.current().consideredCancelled) {
+      throw new CancelledFailure('cancelled during an attempt');
+    }
     // R6: our own fault lasted until no further try would have fitted before the bound.
-    if (error.cause instanceof TimeoutFailure || error.retryState === 'TIMEOUT')
+    if (error.cause instanceof TimeoutFailure || error.retryState === 'TIMEOUT') {
       return { type: 'bound-reached' };
+    }
     throw error;
   }
 

@@ -101,6 +101,21 @@ describe('a worker killed with SIGKILL', () => {
     expect(receiver.received.length - deliveries.length).toBe(5);
   });
 
+  test('R7 R82 with a POST in flight of a delivery that was cancelled: cancelled, and the lost outcome is told', async () => {
+    await restart();
+    await client.hooks.merchant(merchantId).setEndpoint(endpoint(receiver.url));
+    receiver.answer(() => 'timeout');
+    const delivery = await deliver('w');
+    await untilReceived(1);
+    await delivery.cancel();
+    await restart();
+    expect(await delivery.result()).toMatchObject({
+      state: 'cancelled',
+      attempts: 1,
+      lastVerdict: { kind: 'outcome-unknown' },
+    });
+  });
+
   test('R11 R64 D1 during a ladder pause: the pause is kept and nothing is lost', async () => {
     await restart();
     await client.hooks.merchant(merchantId).setEndpoint(endpoint(receiver.url));
