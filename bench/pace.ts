@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { NoWorker } from '../src/client.ts';
 
 /**
  * Begins `count` actions at a steady rate, whether or not those before have ended.
@@ -36,7 +37,7 @@ export async function manyAtATime(
 }
 
 /**
- * Asks again and again until the answer is as wanted.
+ * Asks again and again until the answer is as wanted; workers that are too busy to answer are asked again.
  * @returns the last answer; when the time is over it may not be the wanted one.
  */
 export async function polled<T>(
@@ -46,8 +47,13 @@ export async function polled<T>(
 ): Promise<T> {
   const deadline = performance.now() + withinMs;
   for (;;) {
-    const answer = await ask();
-    if (isWanted(answer) || performance.now() >= deadline) return answer;
+    const isLast = performance.now() >= deadline;
+    try {
+      const answer = await ask();
+      if (isWanted(answer) || isLast) return answer;
+    } catch (error) {
+      if (!(error instanceof NoWorker) || isLast) throw error;
+    }
     await sleep(everyMs);
   }
 }

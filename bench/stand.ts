@@ -75,7 +75,7 @@ export async function onStand<T>(
       hooks: (own = policy) =>
         new Hookladder({
           client: temporal,
-          connectTimeoutMs: 60_000,
+          connectTimeoutMs: 30_000,
           secretKeys: { keys: KEYS },
           allowHttp: true,
           ...(own === undefined ? {} : { policy: own }),
