@@ -31,7 +31,9 @@ export type { Problem } from './contract.ts';
 export type { DeliveryState, DeliveryStatus } from './policy/status.ts';
 export type { FailureReason } from './policy/ladders.ts';
 export type { Verdict } from './policy/verdicts.ts';
-export type { TryNowOutcome } from './workflows/messages.ts';
+export type { Cause } from './policy/gate.ts';
+export type { Transition } from './workflows/merchant-state.ts';
+export type { MerchantStatus, TryNowOutcome } from './workflows/messages.ts';
 
 /** How the client reaches Temporal and what it may do. */
 export interface HookladderOptions {
