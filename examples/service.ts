@@ -5,8 +5,9 @@
  *   GET  /webhooks/:merchant/:id
  *   PUT  /merchants/:merchant/endpoint   {"url": "https://…", "secret": "…"}
  *
- * From the environment: PORT; TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE and so on; HOOKLADDER_SECRET_KEYS_FILE with the
- * keys that seal merchants' secrets, the same file that the workers have.
+ * From the environment: PORT, 3000 by default; ALLOW_HTTP=1 for receivers on this machine; TEMPORAL_ADDRESS,
+ * TEMPORAL_NAMESPACE and so on; HOOKLADDER_SECRET_KEYS_FILE with the keys that seal merchants' secrets, the same file
+ * that the workers have.
  */
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -26,7 +27,7 @@ interface Reply {
 }
 
 /** Whoever pays does not wait longer than this for Temporal. */
-const hooks = new Hookladder({ connectTimeoutMs: 3_000 });
+const hooks = new Hookladder({ connectTimeoutMs: 3_000, allowHttp: process.env['ALLOW_HTTP'] === '1' });
 
 /**
  * The webhook's id follows from the event, its body from the payment. So this may be called again after any
@@ -73,6 +74,7 @@ const statusOf: Record<string, number> = {
   INVALID_WEBHOOK: 400,
   INVALID_ENDPOINT: 400,
   DELIVERY_NOT_FOUND: 404,
+  MERCHANT_NOT_FOUND: 404,
   ID_CONFLICT: 409,
   NO_WORKER: 503,
   TEMPORAL_UNAVAILABLE: 503,
@@ -93,7 +95,11 @@ const server = createServer((request, response) => {
     response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body));
   })();
 });
-server.listen(Number(process.env['PORT'] ?? 8080), '127.0.0.1', () => {
+server.once('error', (error) => {
+  console.error(`cannot listen: ${error.message}`);
+  process.exit(1);
+});
+server.listen(Number(process.env['PORT'] ?? 3000), '127.0.0.1', () => {
   console.log(`listening on http://127.0.0.1:${(server.address() as AddressInfo).port}`);
 });
 

@@ -84,6 +84,12 @@ export class Hookladder {
 
   /** Connects when first used; nothing is sent before. */
   constructor(options: HookladderOptions = {}) {
+    const unknown = Object.keys(options).filter((name) => !Object.hasOwn(knownOptions, name));
+    if (unknown.length > 0) {
+      throw new TypeError(
+        `unknown option ${unknown.join(', ')}; known are ${Object.keys(knownOptions).join(', ')}`,
+      );
+    }
     const { client, connection } = options.client ? { client: options.client } : connect();
     this.ownConnection = connection;
     this.calls = new TemporalCalls(client, options.connectTimeoutMs ?? 10_000);
@@ -134,7 +140,11 @@ export class Hookladder {
   }
 
   private inputOf(webhook: Webhook): DeliveryInput {
-    const { webhookId = uuidv7(), body, ...rest } = webhook;
+    if (typeof webhook !== 'object' || webhook === null) {
+      throw new InvalidWebhook([{ field: 'webhook', message: 'must be an object' }]);
+    }
+    // An id that is there but undefined is a mistake of the caller's: one made here would not be the same next time.
+    const { webhookId = 'webhookId' in webhook ? undefined : uuidv7(), body, ...rest } = webhook;
     const { policy } = this.settings;
     const input = { ...rest, webhookId, body: textOf(body), ...(policy === undefined ? {} : { policy }) };
     const checked = checkDeliveryInput(input);
@@ -186,6 +196,14 @@ export class Hookladder {
     }
   }
 }
+
+const knownOptions = {
+  client: true,
+  connectTimeoutMs: true,
+  secretKeys: true,
+  allowHttp: true,
+  policy: true,
+} as const satisfies Record<keyof HookladderOptions, true>;
 
 function connect(): { client: Client; connection: Connection } {
   const { connectionOptions, namespace } = loadClientConnectConfig();

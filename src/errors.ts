@@ -67,6 +67,14 @@ export class DeliveryNotFound extends HookladderError {
   }
 }
 
+/** Nothing is known of a merchant: no endpoint was ever set, no delivery was ever held. */
+export class MerchantNotFound extends HookladderError {
+  readonly code = 'MERCHANT_NOT_FOUND';
+  constructor(merchantId: string) {
+    super(`nothing is known of merchant ${merchantId}: check the id, or set its endpoint first`);
+  }
+}
+
 /** A client that sets endpoints needs a key to seal their secrets. */
 export class SecretKeyMissing extends HookladderError {
   readonly code = 'SECRET_KEY_MISSING';

@@ -1,6 +1,7 @@
 import { Client, Connection } from '@temporalio/client';
 import {
   bundleWorkflowCode,
+  DefaultLogger,
   NativeConnection,
   Runtime,
   Worker,
@@ -66,7 +67,9 @@ export async function bundleWorkflows(): Promise<WorkflowBundleOption> {
   const { code } = await bundleWorkflowCode({
     workflowsPath: pathOf('index'),
     payloadConverterPath,
-    logger: Runtime.instance().logger,
+    logger: new DefaultLogger('WARN', ({ level, message, meta }) =>
+      Runtime.instance().logger.log(level, message, meta),
+    ),
   });
   return { code };
 }
@@ -76,9 +79,28 @@ export async function bundleWorkflows(): Promise<WorkflowBundleOption> {
  * behind a backlog of deliveries.
  */
 export async function startWorkers(options: WorkersOptions): Promise<RunningWorkers> {
-  const { connection: connectionOptions, namespace } = options;
-  const connection = await NativeConnection.connect(connectionOptions);
-  const clientConnection = Connection.lazy({ ...connectionOptions, interceptors: [patientRetry()] });
+  const connection = await NativeConnection.connect(options.connection);
+  const clientConnection = Connection.lazy({ ...options.connection, interceptors: [patientRetry()] });
+  const close = async (): Promise<void> => {
+    await clientConnection.close();
+    await connection.close();
+  };
+  try {
+    return await startOn(connection, clientConnection, close, options);
+  } catch (error) {
+    // An open connection would keep the process alive.
+    await close();
+    throw error;
+  }
+}
+
+async function startOn(
+  connection: NativeConnection,
+  clientConnection: Connection,
+  close: () => Promise<void>,
+  options: WorkersOptions,
+): Promise<RunningWorkers> {
+  const { namespace } = options;
   const client = new Client({ connection: clientConnection, namespace });
   await checkSearchAttributes(client);
   const sender = new Sender();
@@ -121,8 +143,7 @@ export async function startWorkers(options: WorkersOptions): Promise<RunningWork
   const done = Promise.allSettled(runs).then(async (results) => {
     await reporter.flush();
     await sender.close();
-    await clientConnection.close();
-    await connection.close();
+    await close();
     const failed = results.find((result) => result.status === 'rejected');
     if (failed !== undefined) throw failed.reason;
   });

@@ -2,7 +2,7 @@ import type { SignalDefinition } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GATE_MEMO, merchantWorkflowId } from '../contract.ts';
 import { checkEndpointSettings, type EndpointSettings } from '../endpoints.ts';
-import { SecretKeyMissing } from '../errors.ts';
+import { MerchantNotFound, SecretKeyMissing } from '../errors.ts';
 import { signalMerchant } from '../merchants.ts';
 import type { Cause, Endpoint, GateView } from '../policy/gate.ts';
 import type { PolicyOverrides } from '../policy/policy.ts';
@@ -82,25 +82,28 @@ export class MerchantHandle {
 
   /**
    * R49: closes the breaker, whatever it has seen, and lets the held deliveries go.
-   * @throws {@link TemporalUnavailable}
+   * @throws {@link MerchantNotFound}, {@link TemporalUnavailable}
    */
   async resetBreaker(cause: Cause = {}): Promise<Change> {
+    await this.mustBeKnown();
     return await this.change(resetBreakerSignal, cause);
   }
 
   /**
    * R53: holds all deliveries of this merchant until it is resumed.
-   * @throws {@link TemporalUnavailable}
+   * @throws {@link MerchantNotFound}, {@link TemporalUnavailable}
    */
   async pause(cause: Cause = {}): Promise<Change> {
+    await this.mustBeKnown();
     return await this.change(pauseSignal, cause);
   }
 
   /**
    * R53: ends a pause; the held deliveries go, unless the breaker holds them.
-   * @throws {@link TemporalUnavailable}
+   * @throws {@link MerchantNotFound}, {@link TemporalUnavailable}
    */
   async resume(cause: Cause = {}): Promise<Change> {
+    await this.mustBeKnown();
     if ((await this.gate())?.paused === undefined) return { applied: true };
     return await this.change(resumeSignal, cause);
   }
@@ -124,14 +127,12 @@ export class MerchantHandle {
     if ((await this.gate()) === undefined) return { merchantId, held: 0, draining: false };
     const { gate, held } = await this.calls.askWorker(() => this.entity().query(merchantQuery));
     const { endpoint, draining } = gate;
-    return {
-      merchantId,
-      ...(endpoint === undefined
-        ? {}
-        : { endpoint: { url: endpoint.url, hasNextSecret: endpoint.nextSecret !== undefined } }),
-      held,
-      draining,
-    };
+    return { merchantId, ...(endpoint === undefined ? {} : { endpoint }), held, draining };
+  }
+
+  /** An operator who misspells an id must not think that it was done. */
+  private async mustBeKnown(): Promise<void> {
+    if ((await this.gate()) === undefined) throw new MerchantNotFound(this.merchantId);
   }
 
   private async change<Message>(signal: SignalDefinition<[Message]>, message: Message): Promise<Change> {

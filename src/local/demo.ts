@@ -186,8 +186,9 @@ class Demo {
         `  worker log   ${fromHere(workerLogFile)}`,
         'To deliver a webhook of your own (it will appear below), in another terminal:',
         `  export TEMPORAL_ADDRESS=${address}`,
-        `  export HOOKLADDER_SECRET_KEYS_FILE=${fromHere(keysFile)}`,
-        '  npx node examples/service.ts',
+        `  export HOOKLADDER_SECRET_KEYS_FILE=${keysFile}`,
+        '  ALLOW_HTTP=1 npx node examples/service.ts',
+        'and call it as README.md shows.',
         '',
       ].join('\n'),
     );

@@ -143,8 +143,12 @@ function withoutPermit({ state, epoch, pause }: HalfOpen): HalfOpen {
 /** R41: in order of time, no older than the window, no more than it holds. */
 function insert(numbers: Numbers, window: readonly Sample[], seen: Sample, now: number): readonly Sample[] {
   const after = window.findLastIndex(({ at }) => at <= seen.at) + 1;
-  const inside = window.toSpliced(after, 0, seen).filter(({ at }) => now - at < numbers.windowMs);
-  return inside.slice(-numbers.windowSamples);
+  return windowAt(numbers, window.toSpliced(after, 0, seen), now);
+}
+
+/** R41: the samples that count now. */
+export function windowAt(numbers: Numbers, samples: readonly Sample[], now: number): readonly Sample[] {
+  return samples.filter(({ at }) => now - at < numbers.windowMs).slice(-numbers.windowSamples);
 }
 
 function isOverLine(numbers: Numbers, window: readonly Sample[]): boolean {

@@ -17,6 +17,9 @@ import type { Report } from './messages.ts';
 /** A change of the circuit or of what holds a merchant's deliveries, with who caused it. */
 export interface Transition extends Cause {
   readonly at: number;
+  /** R41: what opened it. */
+  readonly samples?: number;
+  readonly failed?: number;
   readonly event:
     | 'opened'
     | 'trial-due'
@@ -266,7 +269,9 @@ export class MerchantState {
     const before = this.known.circuit;
     const circuit = breaker.sample(this.policy.breaker, before, seen, epoch, now);
     this.set({ circuit });
-    if (circuit.state === 'open' && before.state !== 'open') this.note(now, 'opened');
+    if (circuit.state !== 'open' || before.state !== 'closed') return;
+    const window = breaker.windowAt(this.policy.breaker, [...before.window, seen], now);
+    this.note(now, 'opened', { samples: window.length, failed: window.filter((each) => each.failed).length });
   }
 
   private concludeTrial(permit: number, failed: boolean, now: number): void {
@@ -294,8 +299,8 @@ export class MerchantState {
     return false;
   }
 
-  private note(at: number, event: Transition['event'], cause: Cause = {}): void {
-    this.set({ transitions: [...this.known.transitions, { at, event, ...cause }].slice(-TRANSITIONS) });
+  private note(at: number, event: Transition['event'], facts: Omit<Transition, 'at' | 'event'> = {}): void {
+    this.set({ transitions: [...this.known.transitions, { at, event, ...facts }].slice(-TRANSITIONS) });
   }
 
   private set(change: Partial<MerchantSnapshot>): void {

@@ -6,11 +6,15 @@ import type { MerchantStatus } from './messages.ts';
 /** A merchant's entity as people and tools see it. */
 export function merchantStatus(merchantId: string, state: MerchantState, policy: Policy): MerchantStatus {
   const { circuit, transitions } = state.snapshot();
+  const { endpoint, ...gate } = state.view();
   const window = circuit.state === 'closed' ? circuit.window : [];
   return {
     merchantId,
     summary: merchantInWords(state.view(), state.held),
-    gate: state.view(),
+    gate: {
+      ...gate,
+      ...(endpoint && { endpoint: { url: endpoint.url, hasNextSecret: endpoint.nextSecret !== undefined } }),
+    },
     samples: window.length,
     failed: window.filter(({ failed }) => failed).length,
     held: state.held,
@@ -24,7 +28,7 @@ export function merchantInWords(view: GateView, held: number): string {
   const waiting = held === 0 ? 'nothing held' : `${held} held`;
   if (view.paused !== undefined) {
     const { by = 'an operator', why = 'no reason given', since } = view.paused;
-    return `paused by ${by} since ${time(since)} (${why}); ${waiting}`;
+    return `paused by ${by} since ${time(since)} (${why}); breaker ${view.circuit.state}; ${waiting}`;
   }
   if (view.endpoint === undefined) return `no address; ${waiting}`;
   const { url } = view.endpoint;

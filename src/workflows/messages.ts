@@ -54,12 +54,15 @@ export interface Report {
   readonly unusedPermits: readonly number[];
 }
 
-/** A merchant's entity as people and tools see it. Times are RFC 3339. */
+/** A merchant's entity as people and tools see it. Times are Unix milliseconds; in the summary RFC 3339. */
 export interface MerchantStatus {
   readonly merchantId: string;
   /** In a sentence. */
   readonly summary: string;
-  readonly gate: GateView;
+  /** What the gate is told, without the secrets. */
+  readonly gate: Omit<GateView, 'endpoint'> & {
+    readonly endpoint?: { readonly url: string; readonly hasNextSecret: boolean };
+  };
   /** R41: in the window now. */
   readonly samples: number;
   readonly failed: number;

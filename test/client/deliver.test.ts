@@ -72,6 +72,7 @@ describe('R71 what is refused is refused before anything is stored', () => {
     ['body', '262144 bytes', { body: JSON.stringify('x'.repeat(256 * 1024 - 1)) }],
     ['body', '262144 bytes', { body: JSON.stringify('é'.repeat(128 * 1024)) }],
     ['colour', 'is not known', { colour: 'blue' }],
+    ['webhookId', 'must be a string', { webhookId: undefined }],
   ])('%s: %s', async (field, remedy, change) => {
     const webhookId = `w-${randomUUID()}`;
     const webhook = { merchantId, webhookId, ...money, ...change } as Webhook;
@@ -82,6 +83,15 @@ describe('R71 what is refused is refused before anything is stored', () => {
       problems: [{ field, message: expect.stringContaining(remedy) }],
     });
     expect(await exists(webhookId)).toBe(false);
+  });
+
+  test.each([undefined, null, 'paid', 7])('no webhook at all: %s', async (webhook) => {
+    await expect(client.hooks.deliver(webhook as unknown as Webhook)).rejects.toBeInstanceOf(InvalidWebhook);
+  });
+
+  test('an option of the client that is misspelt is refused', () => {
+    const options = { client: client.temporal, allowHtp: true };
+    expect(() => new Hookladder(options)).toThrow(/unknown option allowHtp; known are .*allowHttp/);
   });
 
   test('the refusal prints no body', async () => {

@@ -1,5 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Hookladder, InvalidEndpoint, SecretKeyMissing, type EndpointSettings } from '../../src/client.ts';
+import {
+  Hookladder,
+  InvalidEndpoint,
+  MerchantNotFound,
+  SecretKeyMissing,
+  type EndpointSettings,
+} from '../../src/client.ts';
 import { merchantWorkflowId } from '../../src/contract.ts';
 import { checkEndpointSettings } from '../../src/endpoints.ts';
 import type { RunningWorkers } from '../../src/workers.ts';
@@ -110,6 +116,25 @@ describe('a merchant', () => {
   test('without a key to seal secrets with, setting an endpoint is a typed error', async () => {
     const hooks = new Hookladder({ client: client.temporal });
     await expect(hooks.merchant('m').setEndpoint({ url, secret })).rejects.toBeInstanceOf(SecretKeyMissing);
+  });
+
+  test('R49 R53 that nobody knows is not reset, paused or resumed by mistake', async () => {
+    const unknown = client.hooks.merchant(freshMerchant());
+    for (const act of [() => unknown.resetBreaker(), () => unknown.pause(), () => unknown.resume()]) {
+      await expect(act()).rejects.toBeInstanceOf(MerchantNotFound);
+    }
+    expect(await unknown.breaker()).toBeUndefined();
+  });
+
+  test('tells its breaker without its secrets', async () => {
+    const merchant = client.hooks.merchant(freshMerchant());
+    await merchant.setEndpoint({ url, secret });
+    const breaker = await merchant.breaker();
+    expect(breaker).toMatchObject({
+      gate: { endpoint: { url, hasNextSecret: false } },
+      summary: `breaker closed; ${url}`,
+    });
+    expect(JSON.stringify(breaker)).not.toContain('sealed');
   });
 
   test('R71 with a malformed id is refused', () => {
