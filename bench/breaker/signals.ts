@@ -87,6 +87,6 @@ async function senderTo(
       left: [],
       unusedPermits: [],
     };
-    await signalMerchant(patient, merchantId, reportSignal, report, { lost: gate, policy });
+    await signalMerchant(patient, merchantId, reportSignal, report, { lost: undefined, policy });
   };
 }

@@ -90,7 +90,7 @@ describe('R51 what describe shows is what the reducer knows, after each of ten c
       await report({ holds: [] });
       const [{ memo, runId }, status] = [await handle.describe(), await merchant.breaker()];
       seen.add(runId);
-      const { endpoint: _, ...shown } = memo?.['gate'] as GateView;
+      const { endpoint: _, ...shown } = (memo ?? {})['gate'] as GateView;
       const { endpoint, ...known } = status?.gate ?? {};
       expect([shown, endpoint?.url]).toEqual([known, 'https://merchant.example/']);
       expect(status?.gate).toMatchObject(expected);
