@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { activityInfo, cancellationSignal, heartbeat, log } from '@temporalio/activity';
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { deliveryWorkflowId } from '../contract.ts';
-import { releaseSignal, type Release } from '../workflows/messages.ts';
+import type { Release } from '../policy/gate-calls.ts';
+import { releaseSignal } from '../workflows/messages.ts';
 import type { MerchantActivities } from './types.ts';
 
 const HEARTBEAT_MS = 500;

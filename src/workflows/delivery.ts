@@ -25,6 +25,7 @@ import {
   type DeliveryInput,
 } from '../contract.ts';
 import type { HeldReason } from '../policy/gate.ts';
+import { nextCall, noCalls, takeRelease, type GateCalls } from '../policy/gate-calls.ts';
 import {
   climb,
   judgeTryNow,
@@ -38,14 +39,7 @@ import { policyWith, type Policy } from '../policy/policy.ts';
 import { statusInWords, type DeliveryState, type DeliveryStatus } from '../policy/status.ts';
 import { outcomeUnknown, verdictInWords, type Verdict } from '../policy/verdicts.ts';
 import { asRelease } from './message-checks.ts';
-import {
-  releaseSignal,
-  statusQuery,
-  tryNowSignal,
-  tryNowUpdate,
-  type Release,
-  type TryNowOutcome,
-} from './messages.ts';
+import { releaseSignal, statusQuery, tryNowSignal, tryNowUpdate, type TryNowOutcome } from './messages.ts';
 import { Undecodable } from './payload-converter.ts';
 
 /** How long after a bound an attempt that was begun before it may still bring its verdict (R24), beside the exchange. */
@@ -151,9 +145,7 @@ class DeliveryRun {
   private endedAt: number | undefined;
   private pause: Pause | undefined;
   private hold: Hold | undefined;
-  /** Number of the latest gate call; a release for an earlier one is stale. */
-  private call = 0;
-  private released: Release | undefined;
+  private calls: GateCalls = noCalls;
 
   constructor(input: DeliveryInput) {
     this.input = input;
@@ -204,7 +196,7 @@ class DeliveryRun {
 
   release(message: unknown): void {
     const release = asRelease(message);
-    if (release?.call === this.call) this.released = release;
+    if (release !== undefined) this.calls = takeRelease(this.calls, release);
   }
 
   /** R83, as a signal: nobody waits to be told. */
@@ -361,7 +353,7 @@ class DeliveryRun {
     while (this.hold !== undefined) {
       const waitMs = Math.min(this.untilNextAsk(this.hold), this.untilBound());
       this.enter(heldState[this.hold.reason], waitMs);
-      const released = await condition(() => this.released !== undefined, waitMs, {
+      const released = await condition(() => this.calls.released !== undefined, waitMs, {
         summary: 'held: asks by itself',
       });
       if (released) return;
@@ -410,7 +402,7 @@ class DeliveryRun {
       summary: 'leaves the waiting room',
     });
     try {
-      const permit = this.released?.permit;
+      const permit = this.calls.released?.permit;
       await leaveRoom({ merchantId, webhookId, ...(permit === undefined ? {} : { permit }) });
     } catch (error) {
       // The entity drops a delivery that has ended when it would wake it: only tidiness is lost.
@@ -420,13 +412,12 @@ class DeliveryRun {
   }
 
   private gateRequest(tryNow = false): GateRequest {
-    const { released } = this;
-    this.released = undefined;
-    this.call += 1;
+    const { released } = this.calls;
+    this.calls = nextCall(this.calls);
     return {
       merchantId: this.input.merchantId,
       webhookId: this.input.webhookId,
-      call: this.call,
+      call: this.calls.call,
       fastFailures: this.ladders.fastFailures,
       ...(this.hold === undefined ? {} : { heldSince: this.hold.since }),
       ...(released === undefined ? {} : { releasedAtVersion: released.version }),

@@ -1,7 +1,8 @@
 import * as v from 'valibot';
 import { checkId } from '../contract.ts';
 import type { Cause, Endpoint, SealedSecret } from '../policy/gate.ts';
-import type { Release, Report } from './messages.ts';
+import type { Release } from '../policy/gate-calls.ts';
+import type { Report } from './messages.ts';
 
 // Anyone with access to the namespace can send a signal: what does not have the right shape is ignored,
 // since an exception in a handler would block the workflow for good.

@@ -2,19 +2,10 @@ import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
 import type { FailureReason } from '../policy/ladders.ts';
 import type { DeliveryStatus } from '../policy/status.ts';
 import type { Verdict } from '../policy/verdicts.ts';
+import type { Release } from '../policy/gate-calls.ts';
 import type { Cause, Endpoint, HeldReason, GateView } from '../policy/gate.ts';
 import type { Place } from '../policy/waiting-room.ts';
 import type { Transition } from './merchant-state.ts';
-
-/** Wakes a held delivery. */
-export interface Release {
-  /** The gate call that was refused; a release of an earlier one does nothing. */
-  readonly call: number;
-  /** The version of the gate that the delivery must see. */
-  readonly version: number;
-  /** R48: leave to make the trial. */
-  readonly permit?: number;
-}
 
 /** R83: what came of a try now. */
 export type TryNowOutcome =
