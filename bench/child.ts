@@ -43,6 +43,8 @@ export async function startReceiverProcess(): Promise<ReceiverProcess> {
   });
   let calls = 0;
   const call = async (ask: Asked): Promise<number | readonly Arrival[]> => {
+    if (!isAlive(child))
+      throw new Error(`the receiver ended by itself: ${child.signalCode ?? child.exitCode}`);
     const number = ++calls;
     const { promise, resolve } = Promise.withResolvers<number | readonly Arrival[]>();
     waiting.set(number, resolve);

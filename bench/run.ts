@@ -1,7 +1,7 @@
 /**
  * `npm run bench -- breaker [--only NAME,…] [--json FILE] [--full]`: measures, and compares with the goals.
  * Progress goes to the standard error, a table and then one line of JSON to the standard output. Ends with 1
- * if a goal is missed, with 2 if the command line was not understood.
+ * if a goal is missed or could not be measured, with 2 if the command line was not understood.
  */
 import { cpus } from 'node:os';
 import { writeFile } from 'node:fs/promises';
@@ -21,14 +21,21 @@ async function main(): Promise<number> {
     telemetryOptions: { logging: { forward: { level: 'ERROR' } } },
   });
   const figures: JudgedFigure[] = [];
+  const broken: string[] = [];
   for (const name of only) {
     const scenario = groups[group]?.[name];
     const log = (line: string) => console.error(`${name}: ${line}`);
-    for (const figure of (await scenario?.({ full, log })) ?? []) figures.push(judged(name, figure));
+    try {
+      for (const figure of (await scenario?.({ full, log })) ?? []) figures.push(judged(name, figure));
+    } catch (error) {
+      // What the others have measured must not be lost.
+      console.error(`${name}: could not be measured:`, error);
+      broken.push(name);
+    }
   }
-  const ok = figures.every(({ holds }) => holds !== false);
+  const ok = broken.length === 0 && figures.every(({ holds }) => holds !== false);
   const machine = { cores: cpus().length, node: process.version };
-  const text = JSON.stringify({ group, full, ok, at: new Date().toISOString(), machine, figures });
+  const text = JSON.stringify({ group, full, ok, at: new Date().toISOString(), machine, broken, figures });
   console.log(tableOf(figures));
   if (json === undefined) console.log(text);
   else await writeFile(json, `${text}\n`);
