@@ -2,9 +2,9 @@
 const PLACES = 8;
 /** Reservations of one merchant are this far apart, milliseconds, at random between the two. */
 const APART_MS = [100, 200] as const;
-/** No reservation is nearer or farther than this, milliseconds. */
+/** No reservation is nearer or farther than this, milliseconds: far enough for 2,000 of one merchant. */
 const NEAREST_MS = 1_000;
-const FARTHEST_MS = 30_000;
+const FARTHEST_MS = 300_000;
 
 /**
  * Keeps one slow merchant from filling a worker: so many attempts of it are under way at once, and whoever

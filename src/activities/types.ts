@@ -61,6 +61,8 @@ export interface WakeRequest {
   readonly version: number;
   /** R46: the pace of a drain; absent for the one that makes a trial. */
   readonly perSecond?: number;
+  /** When the pace lets this page begin, Unix milliseconds: the time between two pages is made up for. */
+  readonly dueAt?: number;
   /** R48: leave to make the trial. */
   readonly permit?: number;
 }
@@ -70,6 +72,8 @@ export interface WakeResult {
   readonly reached: number;
   /** How many of them had ended. */
   readonly ended: number;
+  /** When the pace lets the next page begin, Unix milliseconds. */
+  readonly nextDueAt: number;
 }
 
 /** Activities on the deliveries' task queue. */

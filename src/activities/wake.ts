@@ -7,6 +7,8 @@ import { releaseSignal } from '../workflows/messages.ts';
 import type { MerchantActivities } from './types.ts';
 
 const HEARTBEAT_MS = 500;
+/** A page that begins later than this after it was due keeps to the pace from then on. */
+const MAKES_UP_MS = 1_000;
 
 /** The activities of a merchant's entity. */
 export function createMerchantActivities(client: Client): MerchantActivities {
@@ -24,24 +26,30 @@ export function createMerchantActivities(client: Client): MerchantActivities {
 
   return {
     /** R46: wakes a page of held deliveries one after the other, paced; stops at once when cancelled. */
-    async wake({ merchantId, page, version, perSecond = Number.POSITIVE_INFINITY, permit }) {
+    async wake({ merchantId, page, version, perSecond = Number.POSITIVE_INFINITY, dueAt, permit }) {
       const cancelled = cancellationSignal();
       let ended = 0;
       const begin = alreadyReached();
       let reached = begin;
-      const startedAt = Date.now();
+      const beganAt = begin === 0 ? whenBegun(dueAt, Date.now()) : Date.now();
+      const nextDueAt = () => beganAt + ((reached - begin) * 1_000) / perSecond;
       for (const { webhookId, call } of page.slice(begin)) {
         if (cancelled.aborted) break;
         const release = { call, version, ...(permit === undefined ? {} : { permit }) };
         if (!(await wakeOne(merchantId, webhookId, release))) ended += 1;
         reached += 1;
         heartbeat(reached);
-        await pause(startedAt + ((reached - begin) * 1_000) / perSecond, reached, cancelled);
+        await pause(nextDueAt(), reached, cancelled);
       }
       log.info('woke held deliveries', { merchantId, reached, of: page.length, ended });
-      return { reached, ended };
+      return { reached, ended, nextDueAt: nextDueAt() };
     },
   };
+}
+
+/** By the pace, a page that is a little late began when it was due. */
+function whenBegun(dueAt: number | undefined, now: number): number {
+  return dueAt !== undefined && now - dueAt <= MAKES_UP_MS ? Math.min(dueAt, now) : now;
 }
 
 /** How far an earlier try of this activity had come. */

@@ -20,8 +20,6 @@ export interface RoomLimits {
   readonly bytes: number;
 }
 
-export const emptyRoom: WaitingRoom = [];
-
 /**
  * Registers a hold. Registering again keeps the first place and takes the newer call. A full room keeps the
  * longest held (R51): whoever finds no place, or loses it, asks again by itself (R47).
@@ -89,8 +87,33 @@ function within(room: WaitingRoom, limits: RoomLimits): WaitingRoom {
   return fitting === room.length ? room : room.slice(0, fitting);
 }
 
-/** What a place takes beside its id, in the JSON that carries it: names, stamp, numbers. */
-const PLACE_BYTES = 90;
+/** A room as an entity carries it from run to run: without names, half as large. */
+export type PackedRoom = readonly (readonly [
+  webhookId: string,
+  call: number,
+  fastFailures: number,
+  heldSince: number,
+  releasing?: 1,
+])[];
+
+export function packed(room: WaitingRoom): PackedRoom {
+  return room.map(({ webhookId, call, fastFailures, heldSince, releasing }) =>
+    releasing ? [webhookId, call, fastFailures, heldSince, 1] : [webhookId, call, fastFailures, heldSince],
+  );
+}
+
+export function unpacked(room: PackedRoom): WaitingRoom {
+  return room.map(([webhookId, call, fastFailures, heldSince, releasing]) => ({
+    webhookId,
+    call,
+    fastFailures,
+    heldSince,
+    ...(releasing === undefined ? {} : { releasing: true }),
+  }));
+}
+
+/** What a packed place takes beside its id, in JSON: stamp, numbers, punctuation. */
+const PLACE_BYTES = 30;
 
 function waitingAgain({ webhookId, call, fastFailures, heldSince }: Place): Place {
   return { webhookId, call, fastFailures, heldSince };

@@ -46,7 +46,8 @@ export interface MerchantInput {
   readonly signalsPerRun?: number;
 }
 
-const SIGNALS_PER_RUN = 500;
+/** One that comes while the run ends makes the engine replay it, and senders wait for as long: hence short runs. */
+const SIGNALS_PER_RUN = 200;
 /** A run ends at least this often, so that deploys take hold. */
 const LONGEST_RUN_MS = 24 * 60 * 60 * 1_000;
 /** R46: a page of wake-ups takes at most this long, so that a change of the gate is obeyed soon. */
@@ -54,7 +55,7 @@ const PAGE_MS = 5_000;
 const HEARTBEAT_TIMEOUT_MS = 10_000;
 /** A run ends in a moment without signals: those that arrive while it closes make their senders wait. */
 const QUIET_MS = 30;
-const QUIET_DEADLINE_MS = 2_000;
+const QUIET_DEADLINE_MS = 500;
 
 /**
  * One merchant's entity: keeps its endpoint, circuit and waiting room, publishes in the memo what the gate
@@ -118,14 +119,16 @@ export async function merchantBreaker(input: MerchantInput): Promise<void> {
     state.endRelease(page, page.length);
     if (ended > 0) state.takeBack(permit);
   };
+  let dueAt = 0;
   /** R46: one page of the drain. */
   const drainPage = async (): Promise<void> => {
     const { perSecond } = policy.drain;
     const page = state.beginRelease(Math.max(1, Math.floor((perSecond * PAGE_MS) / 1_000)));
-    const request = { merchantId, page: page.map(toWake), version: state.view().version, perSecond };
+    const request = { merchantId, page: page.map(toWake), version: state.view().version, perSecond, dueAt };
     waking = new CancellationScope();
-    const { reached } = await waking.run(() => wake(request)).catch(nobodyReached);
+    const { reached, nextDueAt } = await waking.run(() => wake(request)).catch(nobodyReached);
     waking = undefined;
+    dueAt = nextDueAt;
     state.endRelease(page, reached);
   };
   const runIsLong = (): boolean =>
@@ -199,8 +202,8 @@ function toWake({ webhookId, call }: Place): Pick<Place, 'webhookId' | 'call'> {
 }
 
 /** A page that was cancelled before it began has reached nobody. */
-function nobodyReached(error: unknown): Pick<WakeResult, 'reached'> {
-  if (isCancellation(error)) return { reached: 0 };
+function nobodyReached(error: unknown): Pick<WakeResult, 'reached' | 'nextDueAt'> {
+  if (isCancellation(error)) return { reached: 0, nextDueAt: 0 };
   throw error;
 }
 

@@ -3,12 +3,14 @@ import type { Cause, CircuitView, Endpoint, GateView, Pausing } from '../policy/
 import type { Policy } from '../policy/policy.ts';
 import {
   beginRelease,
-  emptyRoom,
   endRelease,
   enter,
   leave,
   markReleasing,
+  packed,
   trialChoice,
+  unpacked,
+  type PackedRoom,
   type Place,
   type WaitingRoom,
 } from '../policy/waiting-room.ts';
@@ -45,7 +47,7 @@ export interface MerchantSnapshot {
   readonly lastUrl?: string;
   readonly paused?: Pausing;
   readonly drainPausedUntil?: number;
-  readonly room: WaitingRoom;
+  readonly room: PackedRoom;
   /** The newest report of each reporter, so that a repeated one counts once. */
   readonly reporters: readonly (readonly [reporter: string, sequence: number])[];
   readonly transitions: readonly Transition[];
@@ -60,7 +62,7 @@ const nothingKnown: MerchantSnapshot = {
   version: 0,
   circuit: breaker.newCircuit(),
   permits: 0,
-  room: emptyRoom,
+  room: [],
   reporters: [],
   transitions: [],
 };
@@ -95,22 +97,25 @@ function recoveredCircuit(circuit: CircuitView, epoch: number): breaker.Circuit 
 /** The rules of a merchant's entity: what messages and time change, what is to be done, what the gate is told. */
 export class MerchantState {
   private readonly policy: Policy;
-  private known: MerchantSnapshot;
+  private known: Omit<MerchantSnapshot, 'room'>;
+  private room: WaitingRoom;
   private published: string;
 
   constructor(policy: Policy, snapshot: MerchantSnapshot = nothingKnown) {
     this.policy = policy;
-    this.known = snapshot;
+    const { room, ...known } = snapshot;
+    this.known = known;
+    this.room = unpacked(room);
     this.published = JSON.stringify(this.viewAt(snapshot.version));
   }
 
   snapshot(): MerchantSnapshot {
-    return this.known;
+    return { ...this.known, room: packed(this.room) };
   }
 
   /** Deliveries in the waiting room. */
   get held(): number {
-    return this.known.room.length;
+    return this.room.length;
   }
 
   /** What the gate needs. */
@@ -173,10 +178,8 @@ export class MerchantState {
     for (const permit of report.unusedPermits) {
       this.set({ circuit: breaker.giveBack(this.known.circuit, permit) });
     }
-    let { room } = this.known;
-    for (const hold of report.holds) room = enter(room, hold, this.policy.room);
-    for (const webhookId of report.left) room = leave(room, webhookId);
-    this.set({ room });
+    for (const hold of report.holds) this.room = enter(this.room, hold, this.policy.room);
+    for (const webhookId of report.left) this.room = leave(this.room, webhookId);
   }
 
   /** R44, R46, R48: what time alone changes. */
@@ -209,15 +212,15 @@ export class MerchantState {
 
   /** R44: gives the permit of this cycle to the delivery whose turn it is, if a trial is due. */
   grantTrial(now: number): { readonly page: WaitingRoom; readonly permit: number } | undefined {
-    const { circuit, room, permits } = this.known;
+    const { circuit, permits } = this.known;
     const place = this.trialPlace();
     if (place === undefined || !breaker.isTrialDue(circuit)) return undefined;
     const permit = permits + 1;
     this.set({
       circuit: breaker.grant(this.policy.breaker, circuit, place.webhookId, permit, now),
       permits: permit,
-      room: markReleasing(room, [place]),
     });
+    this.room = markReleasing(this.room, [place]);
     return { page: [place], permit };
   }
 
@@ -227,13 +230,13 @@ export class MerchantState {
   }
 
   beginRelease(size: number): WaitingRoom {
-    const { room, page } = beginRelease(this.known.room, size);
-    this.set({ room });
+    const { room, page } = beginRelease(this.room, size);
+    this.room = room;
     return page;
   }
 
   endRelease(page: WaitingRoom, reached: number): void {
-    this.set({ room: endRelease(this.known.room, page, reached) });
+    this.room = endRelease(this.room, page, reached);
   }
 
   /** R48: the delivery that was to make the trial has ended: the permit goes to the next. */
@@ -242,14 +245,16 @@ export class MerchantState {
   }
 
   private trialPlace(): Place | undefined {
-    const { circuit, endpoint, paused, room } = this.known;
+    const { circuit, endpoint, paused } = this.known;
     if (endpoint === undefined || paused !== undefined || !breaker.isTrialDue(circuit)) return undefined;
-    return trialChoice(room);
+    return trialChoice(this.room);
   }
 
   private isDraining(): boolean {
-    const { circuit, endpoint, paused, room } = this.known;
-    return circuit.state === 'closed' && endpoint !== undefined && paused === undefined && room.length > 0;
+    const { circuit, endpoint, paused } = this.known;
+    return (
+      circuit.state === 'closed' && endpoint !== undefined && paused === undefined && this.room.length > 0
+    );
   }
 
   private viewAt(version: number): GateView {

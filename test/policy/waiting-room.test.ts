@@ -3,11 +3,14 @@ import { expect, test } from 'vitest';
 import { defaultPolicy } from '../../src/policy/policy.ts';
 import {
   beginRelease,
-  emptyRoom,
   endRelease,
   enter as enterWithin,
-  trialChoice,
   leave,
+  markReleasing,
+  packed,
+  trialChoice,
+  unpacked,
+  type PackedRoom,
   type Place,
   type WaitingRoom,
 } from '../../src/policy/waiting-room.ts';
@@ -21,7 +24,7 @@ const place = (webhookId: string, heldSince: number, call = 1): Place => ({
 const ids = (room: WaitingRoom) => room.map(({ webhookId }) => webhookId);
 const limits = defaultPolicy.room;
 const enter = (room: WaitingRoom, hold: Place) => enterWithin(room, hold, limits);
-const roomOf = (...places: Place[]) => places.reduce(enter, emptyRoom);
+const roomOf = (...places: Place[]) => places.reduce<WaitingRoom>(enter, []);
 
 test('R46 the longest held stands first, whatever order they register in', () => {
   expect(ids(roomOf(place('b', 20), place('c', 30), place('a', 10)))).toEqual(['a', 'b', 'c']);
@@ -58,9 +61,25 @@ test('R82 one that has ended leaves at once', () => {
 test('R51 a full room keeps the longest held, by number and by bytes', () => {
   const held = [place('d', 40), place('b', 20), place('c', 30), place('a', 10)];
   const fill = (within: typeof limits) =>
-    held.reduce<WaitingRoom>((room, hold) => enterWithin(room, hold, within), emptyRoom);
+    held.reduce<WaitingRoom>((room, hold) => enterWithin(room, hold, within), []);
   expect(ids(fill({ places: 2, bytes: 400_000 }))).toEqual(['a', 'b']);
-  expect(ids(fill({ places: 10, bytes: 300 }))).toEqual(['a', 'b', 'c']);
+  expect(ids(fill({ places: 10, bytes: 100 }))).toEqual(['a', 'b', 'c']);
+});
+
+test('R51 a full room is carried from run to run in no more bytes than its bound, and comes back as it was', () => {
+  const uuid = '0193764b-0000-7000-8000-00000000';
+  const within = { places: 10_000, bytes: 20_000 };
+  let room: WaitingRoom = [];
+  for (let index = 0; index < 1_000; index++) {
+    const hold = { webhookId: uuid + index, call: 99, fastFailures: 9, heldSince: 1_796_052_280_833 + index };
+    room = enterWithin(room, hold, within);
+  }
+  const [first] = room;
+  if (first !== undefined) room = markReleasing(room, [first]);
+  const json = JSON.stringify(packed(room));
+  expect(json.length).toBeLessThanOrEqual(20_000);
+  expect(json.length).toBeGreaterThan(18_000);
+  expect(unpacked(JSON.parse(json) as PackedRoom)).toEqual(room);
 });
 
 test('R44 the trial is made by the one with the fewest fast failures, among these the longest held', () => {
@@ -71,7 +90,7 @@ test('R44 the trial is made by the one with the fewest fast failures, among thes
   const room = roomOf(failed('poison', 1, 9), failed('late', 30, 0), failed('early', 20, 0));
   expect(trialChoice(room)?.webhookId).toBe('early');
   expect(trialChoice(beginRelease(room, 2).room)?.webhookId).toBe('late');
-  expect(trialChoice(emptyRoom)).toBeUndefined();
+  expect(trialChoice([])).toBeUndefined();
 });
 
 test('R46 R51 whatever happens, nobody is forgotten or doubled, and the order is that of held-since', () => {
@@ -83,7 +102,7 @@ test('R46 R51 whatever happens, nobody is forgotten or doubled, and the order is
   );
   fc.assert(
     fc.property(fc.array(action, { maxLength: 60 }), (actions) => {
-      let room: WaitingRoom = emptyRoom;
+      let room: WaitingRoom = [];
       let page: WaitingRoom | undefined;
       const calls = new Map<string, number>();
       const waiting = new Map<string, number>();

@@ -134,15 +134,25 @@ describe('the breaker', () => {
   });
 
   test('R52 one that was terminated goes on with its endpoint and its open circuit', async () => {
-    await deliver('first');
+    // A pause that does not end within the test: nothing is posted until the operator says so.
+    const patient = await connectTestClient({ ...policy, breaker: { firstPauseMs: 600_000 } });
+    merchantId = freshMerchant();
+    merchant = patient.hooks.merchant(merchantId);
+    await merchant.setEndpoint({ url: receiver.url + merchantId, secret: 'a secret of 20 bytes' });
+    await patient.hooks.deliver({ merchantId, webhookId: 'first', ...webhook });
     await until(open);
     await client.temporal.workflow.getHandle(merchantWorkflowId(merchantId)).terminate();
     const before = received().length;
-    const delivery = await deliver('second');
-    await until({ held: 1, transitions: [{ event: 'recovered' }] });
+    const { delivery } = await patient.hooks.deliver({ merchantId, webhookId: 'second', ...webhook });
+    await until({ ...open, transitions: [{ event: 'recovered' }] });
+    await vi.waitFor(async () => expect(await delivery.status()).toMatchObject({ state: 'held-breaker' }), {
+      timeout: 30_000,
+    });
     expect(received()).toHaveLength(before);
     receiver.answer(() => 200);
-    expect(await delivery.result()).toMatchObject({ state: 'delivered' });
+    await merchant.resetBreaker();
+    expect(await delivery.result()).toMatchObject({ state: 'delivered', attempts: 1 });
+    await patient.close();
   });
 
   test('R45 R46 B11 a trial answered 429 closes it, and the drain waits', async () => {

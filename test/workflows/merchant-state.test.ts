@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { Endpoint } from '../../src/policy/gate.ts';
 import { askGate } from '../../src/policy/gate.ts';
 import { policyWith } from '../../src/policy/policy.ts';
+import { unpacked } from '../../src/policy/waiting-room.ts';
 import { MerchantState, recovered, type MerchantSnapshot } from '../../src/workflows/merchant-state.ts';
 import type { Report } from '../../src/workflows/messages.ts';
 
@@ -259,7 +260,7 @@ test('R44 R46 R48 R51 whatever interleaves, no delivery is forgotten, order is k
             break;
         }
         state.viewIfChanged();
-        const { room } = state.snapshot();
+        const room = unpacked(state.snapshot().room);
         expect(room.map(({ webhookId }) => webhookId).toSorted()).toEqual([...waiting.keys()].toSorted());
         const order = room.map(({ heldSince }) => heldSince);
         expect(order).toEqual(order.toSorted((a, b) => a - b));

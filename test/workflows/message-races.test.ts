@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { askGate, type Endpoint, type GateView } from '../../src/policy/gate.ts';
 import { nextCall, noCalls, takeRelease, type GateCalls, type Release } from '../../src/policy/gate-calls.ts';
 import { policyWith } from '../../src/policy/policy.ts';
+import { unpacked } from '../../src/policy/waiting-room.ts';
 import { MerchantState } from '../../src/workflows/merchant-state.ts';
 import type { Report } from '../../src/workflows/messages.ts';
 
@@ -125,7 +126,7 @@ class Model {
 
   /** Held without a place in the room, a release of its call or a registration on its way. */
   forgotten(): number[] {
-    const { room } = this.entity.snapshot();
+    const room = unpacked(this.entity.snapshot().room);
     return this.doing.flatMap((doing, id) => {
       if (doing.is !== 'held') return [];
       const call = this.calls[id]?.call;
