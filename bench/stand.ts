@@ -78,6 +78,7 @@ export async function onStand<T>(
           connectTimeoutMs: 30_000,
           secretKeys: { keys: KEYS },
           allowHttp: true,
+          allowedNetworks: ['127.0.0.0/8'],
           ...(own === undefined ? {} : { policy: own }),
         }),
     });

@@ -19,12 +19,13 @@ import {
   type DeliveryInput,
 } from './contract.ts';
 import { IdConflict, InvalidEndpoint, InvalidWebhook } from './errors.ts';
+import { AddressGuard, networkProblem, networksOf } from './http/address-guard.ts';
 import type { PolicyOverrides } from './policy/policy.ts';
 import { SecretBox, type KeySource } from './secrets.ts';
 
 export * from './errors.ts';
 export { SecretKeyError, type KeySource } from './secrets.ts';
-export type { Change, MerchantDescription } from './client/merchant-handle.ts';
+export type { Change, EndpointChange, MerchantDescription } from './client/merchant-handle.ts';
 export type { DeliveryHandle, MerchantHandle };
 export type { EndpointSettings } from './endpoints.ts';
 export type { Problem } from './contract.ts';
@@ -48,6 +49,11 @@ export interface HookladderOptions {
   readonly secretKeys?: KeySource;
   /** R72: whether endpoints may be plain `http`; never in production. False by default. */
   readonly allowHttp?: boolean;
+  /**
+   * R72: CIDRs of networks that are not public and that endpoints may be in all the same, such as `10.1.0.0/16`; the
+   * workers need the same. By default `HOOKLADDER_ALLOWED_NETWORKS`, else none.
+   */
+  readonly allowedNetworks?: readonly string[];
   /** Numbers that differ from the published rules, given to every delivery and merchant; for tests and demos. */
   readonly policy?: PolicyOverrides;
 }
@@ -82,7 +88,10 @@ export class Hookladder {
   private readonly ownConnection: Connection | undefined;
   private readonly settings: ConstructorParameters<typeof MerchantHandle>[2];
 
-  /** Connects when first used; nothing is sent before. */
+  /**
+   * Connects when first used; nothing is sent before.
+   * @throws TypeError on an unknown option, or on an allowed network that is no CIDR.
+   */
   constructor(options: HookladderOptions = {}) {
     const unknown = Object.keys(options).filter((name) => !Object.hasOwn(knownOptions, name));
     if (unknown.length > 0) {
@@ -97,6 +106,7 @@ export class Hookladder {
     this.settings = {
       secrets: keys && new SecretBox(keys),
       allowHttp: options.allowHttp ?? false,
+      guard: guardOf(options),
       policy: options.policy,
     };
   }
@@ -202,6 +212,7 @@ const knownOptions = {
   connectTimeoutMs: true,
   secretKeys: true,
   allowHttp: true,
+  allowedNetworks: true,
   policy: true,
 } as const satisfies Record<keyof HookladderOptions, true>;
 
@@ -218,6 +229,14 @@ function keysFromEnvironment(): KeySource | undefined {
   const { HOOKLADDER_SECRET_KEYS: keys, HOOKLADDER_SECRET_KEYS_FILE: keysFile } = process.env;
   if (keysFile) return { keysFile };
   return keys ? { keys } : undefined;
+}
+
+function guardOf({ allowedNetworks }: HookladderOptions): AddressGuard {
+  const allow = allowedNetworks ?? networksOf(process.env['HOOKLADDER_ALLOWED_NETWORKS']);
+  const problem = networkProblem(allow);
+  const source = allowedNetworks === undefined ? 'HOOKLADDER_ALLOWED_NETWORKS' : 'allowedNetworks';
+  if (problem !== undefined) throw new TypeError(`${source}: ${problem}`);
+  return new AddressGuard({ allow });
 }
 
 /** The exact text of a body. Bytes that are not UTF-8 are refused; a byte order mark is kept for the check to find. */

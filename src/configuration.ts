@@ -1,5 +1,6 @@
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import * as v from 'valibot';
+import { networkProblem, networksOf } from './http/address-guard.ts';
 import { SecretBox, type KeySource } from './secrets.ts';
 import type { TemporalConnection } from './workers.ts';
 
@@ -18,6 +19,7 @@ export interface WorkerConfiguration {
   readonly namespace: string;
   readonly secretKeys: KeySource;
   readonly maxConcurrentAttempts: number;
+  readonly allowedNetworks: readonly string[];
   readonly shutdownGraceMs: number;
   readonly logLevel: LogLevel;
 }
@@ -39,6 +41,7 @@ const variables = {
   HOOKLADDER_SECRET_KEYS: v.optional(v.string()),
   HOOKLADDER_SECRET_KEYS_FILE: v.optional(v.string()),
   HOOKLADDER_MAX_CONCURRENT_ATTEMPTS: v.optional(wholeNumber(1, 10_000), '100'),
+  HOOKLADDER_ALLOWED_NETWORKS: v.optional(v.string()),
   HOOKLADDER_SHUTDOWN_GRACE_SECONDS: v.optional(wholeNumber(1, 3_600), '30'),
   HOOKLADDER_LOG_LEVEL: v.optional(
     v.picklist(logLevels, `must be one of ${logLevels.join(', ')}`),
@@ -63,6 +66,7 @@ export async function readConfiguration(environment: NodeJS.ProcessEnv): Promise
     problems.push(...parsed.issues.map((issue) => `${v.getDotPath(issue)} ${issue.message}`));
   }
   const secretKeys = await readKeySource(ours, problems);
+  const allowedNetworks = readNetworks(ours, problems);
   const temporal = readTemporal(environment, problems);
   if (!parsed.success || secretKeys === undefined || temporal === undefined || problems.length > 0) {
     throw new ConfigurationError(problems);
@@ -72,6 +76,7 @@ export async function readConfiguration(environment: NodeJS.ProcessEnv): Promise
     ...temporal,
     secretKeys,
     maxConcurrentAttempts: values.HOOKLADDER_MAX_CONCURRENT_ATTEMPTS,
+    allowedNetworks,
     shutdownGraceMs: values.HOOKLADDER_SHUTDOWN_GRACE_SECONDS * 1_000,
     logLevel: values.HOOKLADDER_LOG_LEVEL,
   };
@@ -94,6 +99,16 @@ async function readKeySource(ours: NodeJS.ProcessEnv, problems: string[]): Promi
     problems.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
     return undefined;
   }
+}
+
+function readNetworks(
+  { HOOKLADDER_ALLOWED_NETWORKS: text }: NodeJS.ProcessEnv,
+  problems: string[],
+): string[] {
+  const allow = networksOf(text);
+  const problem = networkProblem(allow);
+  if (problem !== undefined) problems.push(`HOOKLADDER_ALLOWED_NETWORKS: ${problem}`);
+  return allow;
 }
 
 function readTemporal(environment: NodeJS.ProcessEnv, problems: string[]) {

@@ -1,6 +1,9 @@
+import { lookup } from 'node:dns/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import * as v from 'valibot';
 import { problemsOf } from './contract.ts';
 import { InvalidEndpoint } from './errors.ts';
+import type { AddressGuard } from './http/address-guard.ts';
 
 /** An endpoint as it is set. */
 export interface EndpointSettings {
@@ -62,4 +65,47 @@ export function checkEndpointSettings(settings: EndpointSettings, allowHttp: boo
   const result = v.safeParse(schema, settings, { abortPipeEarly: true });
   if (!result.success) throw new InvalidEndpoint(problemsOf(result.issues));
   return result.output;
+}
+
+/** A name is given this long to be resolved when an endpoint is set. */
+const RESOLVE_WITHIN_MS = 3_000;
+
+/** The addresses of a name. */
+export type Resolve = (hostname: string) => Promise<readonly string[]>;
+
+const resolveByDns: Resolve = async (hostname) =>
+  (await lookup(hostname, { all: true })).map(({ address }) => address);
+
+/**
+ * R72: refuses an endpoint whose host is a blocked address, or a name that has only such addresses. A name that does
+ * not resolve now is taken, since its DNS may lag behind: each attempt checks the address that it connects to.
+ * @returns what the caller should know of a host that was taken.
+ * @throws {@link InvalidEndpoint}
+ */
+export async function checkEndpointHost(
+  url: string,
+  guard: AddressGuard,
+  resolve: Resolve = resolveByDns,
+  withinMs = RESOLVE_WITHIN_MS,
+): Promise<{ readonly warning?: string }> {
+  const { hostname } = new URL(url);
+  const refusal = guard.hostRefusal(hostname);
+  if (refusal !== undefined) throw refusedHost(refusal);
+  const resolved = await Promise.race([
+    resolve(hostname.replaceAll(/^\[|\]$/g, '')).catch(codeOf),
+    sleep(withinMs, `no answer within ${withinMs / 1_000} s`, { ref: false }),
+  ]);
+  if (typeof resolved === 'string') return { warning: `${hostname} does not resolve now (${resolved})` };
+  const refusals = resolved.map((address) => guard.refusal(address)).filter((each) => each !== undefined);
+  if (refusals.length === 0 || refusals.length < resolved.length) return {};
+  throw refusedHost(`${hostname} has no other address, and ${refusals.join(', ')}`);
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : String(error);
+}
+
+function refusedHost(reason: string): InvalidEndpoint {
+  const remedy = 'give a public address, or allow its network (allowedNetworks, HOOKLADDER_ALLOWED_NETWORKS)';
+  return new InvalidEndpoint([{ field: 'url', message: `must not point there: ${reason}; ${remedy}` }]);
 }

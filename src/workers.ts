@@ -41,6 +41,11 @@ export interface WorkersOptions {
   readonly maxConcurrentAttempts?: number;
   /** Attempts under way at once for one merchant in this process; 8 by default. */
   readonly maxAttemptsPerMerchant?: number;
+  /**
+   * R3: CIDRs of networks that are not public and that webhooks may reach all the same, such as `10.1.0.0/16`;
+   * none by default.
+   */
+  readonly allowedNetworks?: readonly string[];
   /** How long attempts under way may take to finish at shutdown, milliseconds; 30,000 by default. */
   readonly shutdownGraceMs?: number;
   /** For merchants whose entity this process starts; for tests and demos. */

@@ -24,6 +24,7 @@ const { done } = await startWorkers({
   connection: { address },
   namespace,
   secretKeys: { keys },
+  allowedNetworks: ['127.0.0.0/8'],
   workflowBundle: { codePath: bundlePath },
   shutdownGraceMs: 1_000,
 });

@@ -1,8 +1,9 @@
 import type { SignalDefinition } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GATE_MEMO, merchantWorkflowId } from '../contract.ts';
-import { checkEndpointSettings, type EndpointSettings } from '../endpoints.ts';
+import { checkEndpointHost, checkEndpointSettings, type EndpointSettings } from '../endpoints.ts';
 import { MerchantNotFound, SecretKeyMissing } from '../errors.ts';
+import type { AddressGuard } from '../http/address-guard.ts';
 import { signalMerchant } from '../merchants.ts';
 import type { Cause, Endpoint, GateView } from '../policy/gate.ts';
 import type { PolicyOverrides } from '../policy/policy.ts';
@@ -38,6 +39,12 @@ export interface Change {
   readonly applied: boolean;
 }
 
+/** What came of setting an endpoint. */
+export interface EndpointChange extends Change {
+  /** It was taken, but: its host does not resolve now. */
+  readonly warning?: string;
+}
+
 /** One merchant. Made by {@link Hookladder.merchant}. */
 export class MerchantHandle {
   readonly merchantId: string;
@@ -45,6 +52,7 @@ export class MerchantHandle {
   private readonly settings: {
     readonly secrets: SecretBox | undefined;
     readonly allowHttp: boolean;
+    readonly guard: AddressGuard;
     readonly policy: PolicyOverrides | undefined;
   };
 
@@ -59,16 +67,17 @@ export class MerchantHandle {
    * want of an address start. The secret is sealed before it leaves this process.
    * @throws {@link InvalidEndpoint}, {@link SecretKeyMissing}, {@link TemporalUnavailable}
    */
-  async setEndpoint(settings: EndpointSettings): Promise<Change> {
+  async setEndpoint(settings: EndpointSettings): Promise<EndpointChange> {
     const { url, secret, nextSecret } = checkEndpointSettings(settings, this.settings.allowHttp);
     const { secrets } = this.settings;
     if (secrets === undefined) throw new SecretKeyMissing();
+    const taken = await checkEndpointHost(url, this.settings.guard);
     const endpoint: Endpoint = {
       url,
       secret: await secrets.seal(this.merchantId, secret),
       ...(nextSecret === undefined ? {} : { nextSecret: await secrets.seal(this.merchantId, nextSecret) }),
     };
-    return await this.change(setEndpointSignal, endpoint);
+    return { ...(await this.change(setEndpointSignal, endpoint)), ...taken };
   }
 
   /**

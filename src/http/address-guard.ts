@@ -3,6 +3,24 @@ import ipaddr from 'ipaddr.js';
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Range = [Address, number];
 
+/** The networks that a variable of the environment allows: CIDRs, separated by commas. */
+export function networksOf(text = ''): string[] {
+  return text
+    .split(',')
+    .map((cidr) => cidr.trim())
+    .filter((cidr) => cidr !== '');
+}
+
+/** What is wrong with the networks that are to be allowed, if anything. */
+export function networkProblem(allow: readonly string[]): string | undefined {
+  try {
+    allow.forEach(parseCidr);
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
 /** What webhooks may reach beside the public internet. */
 export interface AddressGuardOptions {
   /** CIDRs such as `10.1.0.0/16` or `fd00:1::/64`; none by default. */

@@ -5,7 +5,7 @@ import { fates, NEWCOMER } from './demo-fates.ts';
 import { startDemoReceiver, type DemoReceiver } from './demo-receiver.ts';
 import type { Screen } from './demo-screen.ts';
 import { policyInWords, policyOf, waitInWords } from './demo-words.ts';
-import type { LocalStack } from './stack.ts';
+import { LOCAL_NETWORKS, type LocalStack } from './stack.ts';
 
 /** Any secret will do: the demo's receiver believes everybody. */
 const SECRET = 'whsec_ZGVtbyBzZWNyZXQsIG5vdCBmb3IgcmVhbA==';
@@ -187,6 +187,7 @@ class Demo {
         'To deliver a webhook of your own (it will appear below), in another terminal:',
         `  export TEMPORAL_ADDRESS=${address}`,
         `  export HOOKLADDER_SECRET_KEYS_FILE=${keysFile}`,
+        `  export HOOKLADDER_ALLOWED_NETWORKS=${LOCAL_NETWORKS.join(',')}`,
         '  ALLOW_HTTP=1 npx node examples/service.ts',
         'and call it as README.md shows.',
         '',

@@ -12,6 +12,8 @@ import { ensureKeysFile, prepareStateFolder, type StateFolder } from './state-fo
 import { findTemporalBinary } from './temporal-binary.ts';
 
 const HOST = '127.0.0.1';
+/** The receivers of a demo are on this machine. */
+export const LOCAL_NETWORKS = ['127.0.0.0/8', '::1/128'];
 /** The ports of Temporal's dev server, which its tools try by themselves. */
 const USUAL_PORT = 7233;
 const USUAL_UI_PORT = 8233;
@@ -36,7 +38,7 @@ export interface LocalStack {
   readonly uiUrl: string;
   readonly namespace: string;
   readonly temporal: Client;
-  /** Hands over webhooks; endpoints may be plain http. */
+  /** Hands over webhooks; endpoints may be plain http and on this machine. */
   readonly hooks: Hookladder;
   readonly keysFile: string;
   readonly workerLogFile: string;
@@ -114,6 +116,7 @@ async function startStackWorkers(
     connection: { address },
     namespace,
     secretKeys: { keysFile },
+    allowedNetworks: LOCAL_NETWORKS,
     shutdownGraceMs: SHUTDOWN_GRACE_MS,
     ...(policy === undefined ? {} : { policy }),
   });
@@ -156,6 +159,7 @@ function stackOf(
       client: temporal,
       secretKeys: { keysFile },
       allowHttp: true,
+      allowedNetworks: LOCAL_NETWORKS,
       ...(policy === undefined ? {} : { policy }),
     }),
     keysFile,

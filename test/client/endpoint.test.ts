@@ -7,9 +7,16 @@ import {
   type EndpointSettings,
 } from '../../src/client.ts';
 import { merchantWorkflowId } from '../../src/contract.ts';
-import { checkEndpointSettings } from '../../src/endpoints.ts';
+import { checkEndpointHost, checkEndpointSettings, type Resolve } from '../../src/endpoints.ts';
+import { AddressGuard } from '../../src/http/address-guard.ts';
 import type { RunningWorkers } from '../../src/workers.ts';
-import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
+import {
+  connectTestClient,
+  freshMerchant,
+  SECRET_KEYS,
+  startTestWorkers,
+  type TestClient,
+} from '../support/stack.ts';
 
 const url = 'https://merchant.example/hooks';
 const secret = 'a secret of 20 bytes';
@@ -73,6 +80,57 @@ describe('R72 the syntax of an endpoint', () => {
   );
 });
 
+describe('R72 E11 the host of an endpoint', () => {
+  const guard = new AddressGuard({ allow: ['10.9.0.0/16'] });
+  const answers =
+    (...addresses: string[]): Resolve =>
+    async () =>
+      addresses;
+
+  test.each<[host: string, reason: string, resolve: Resolve]>([
+    ['127.0.0.1', '127.0.0.1 is a loopback address', answers()],
+    ['0x7f.1', '127.0.0.1 is a loopback address', answers()],
+    ['[::ffff:10.0.0.1]', 'IPv4 address in IPv6 form', answers()],
+    ['169.254.169.254', 'link-local', answers()],
+    ['localhost.', 'the machine itself', answers()],
+    ['inside.example', '10.0.0.1 is a private address', answers('10.0.0.1')],
+    ['inside.example', '10.0.0.1 is a private address, ::1 is a loopback', answers('10.0.0.1', '::1')],
+  ])('%s is refused: %s', async (host, reason, resolve) => {
+    await expect(checkEndpointHost(`https://${host}/`, guard, resolve)).rejects.toMatchObject({
+      code: 'INVALID_ENDPOINT',
+      problems: [{ field: 'url', message: expect.stringContaining(reason) }],
+    });
+    await expect(checkEndpointHost(`https://${host}/`, guard, resolve)).rejects.toThrow(
+      'HOOKLADDER_ALLOWED_NETWORKS',
+    );
+  });
+
+  test.each<[host: string, resolve: Resolve]>([
+    ['93.184.215.14', answers('93.184.215.14')],
+    ['[2606:4700:4700::1111]', answers('2606:4700:4700::1111')],
+    ['10.9.1.2', answers('10.9.1.2')],
+    ['merchant.example', answers('93.184.215.14', '10.0.0.1')],
+    ['inside.example', answers('10.9.1.2')],
+  ])('%s is taken', async (host, resolve) => {
+    expect(await checkEndpointHost(`https://${host}/`, guard, resolve)).toEqual({});
+  });
+
+  test.each<[how: string, resolve: Resolve]>([
+    ['ENOTFOUND', async () => await Promise.reject(Object.assign(new Error('no'), { code: 'ENOTFOUND' }))],
+    ['no answer within 0.05 s', () => new Promise(() => undefined)],
+  ])('one that does not resolve now (%s) is taken with a warning', async (how, resolve) => {
+    expect(await checkEndpointHost('https://late.example/', guard, resolve, 50)).toEqual({
+      warning: `late.example does not resolve now (${how})`,
+    });
+  });
+
+  test('a network that is no CIDR is refused when the client is made', () => {
+    expect(() => new Hookladder({ allowedNetworks: ['10.0.0.1'] })).toThrow(
+      'allowedNetworks: "10.0.0.1" is not a CIDR',
+    );
+  });
+});
+
 describe('a merchant', () => {
   let client: TestClient;
   let workers: RunningWorkers;
@@ -89,14 +147,14 @@ describe('a merchant', () => {
     const merchantId = freshMerchant();
     const merchant = client.hooks.merchant(merchantId);
     expect(await merchant.describe()).toEqual({ merchantId, held: 0, draining: false });
-    expect(await merchant.setEndpoint({ url, secret })).toEqual({ applied: true });
+    expect(await merchant.setEndpoint({ url, secret })).toMatchObject({ applied: true });
     expect(await merchant.describe()).toEqual({
       merchantId,
       endpoint: { url, hasNextSecret: false },
       held: 0,
       draining: false,
     });
-    expect(await merchant.setEndpoint({ url, secret, nextSecret: 'another of twenty one' })).toEqual({
+    expect(await merchant.setEndpoint({ url, secret, nextSecret: 'another of twenty one' })).toMatchObject({
       applied: true,
     });
     expect(await merchant.describe()).toMatchObject({ endpoint: { url, hasNextSecret: true } });
@@ -116,6 +174,20 @@ describe('a merchant', () => {
   test('without a key to seal secrets with, setting an endpoint is a typed error', async () => {
     const hooks = new Hookladder({ client: client.temporal });
     await expect(hooks.merchant('m').setEndpoint({ url, secret })).rejects.toBeInstanceOf(SecretKeyMissing);
+  });
+
+  test('R72 E11 at an address that is not public is refused unless the deployment allows it', async () => {
+    const hooks = new Hookladder({
+      client: client.temporal,
+      secretKeys: SECRET_KEYS,
+      allowHttp: true,
+      allowedNetworks: [],
+    });
+    const merchantId = freshMerchant();
+    await expect(
+      hooks.merchant(merchantId).setEndpoint({ url: 'http://127.0.0.1:8080/', secret }),
+    ).rejects.toThrow('127.0.0.1 is a loopback address');
+    expect(await hooks.merchant(merchantId).describe()).not.toHaveProperty('endpoint');
   });
 
   test('R49 R53 that nobody knows is not reset, paused or resumed by mistake', async () => {
@@ -168,7 +240,7 @@ describe('a merchant', () => {
     const merchant = client.hooks.merchant(merchantId);
     await merchant.setEndpoint({ url, secret });
     await client.temporal.workflow.getHandle(merchantWorkflowId(merchantId)).cancel();
-    expect(await merchant.setEndpoint({ url: `${url}/2`, secret })).toEqual({ applied: true });
+    expect(await merchant.setEndpoint({ url: `${url}/2`, secret })).toMatchObject({ applied: true });
     expect(await merchant.describe()).toMatchObject({ endpoint: { url: `${url}/2` } });
   });
 });

@@ -9,7 +9,7 @@ import { reserveFreePort } from '../../src/local/free-port.ts';
 import { startLocalServer, type LocalServer } from '../../src/local/server.ts';
 import type { PolicyOverrides } from '../../src/policy/policy.ts';
 import { startReceiver, type Receiver } from '../support/receiver.ts';
-import { freshMerchant, SECRET_KEYS } from '../support/stack.ts';
+import { freshMerchant, LOOPBACK, SECRET_KEYS } from '../support/stack.ts';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
 
 const policy: PolicyOverrides = {
@@ -79,6 +79,7 @@ async function holdThirty(firstPauseMs: number): Promise<void> {
     client: new Client({ connection }),
     secretKeys: SECRET_KEYS,
     allowHttp: true,
+    allowedNetworks: LOOPBACK,
     policy: { ...policy, breaker: { ...policy.breaker, firstPauseMs } },
   });
   merchant = hooks.merchant(freshMerchant());

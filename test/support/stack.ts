@@ -9,6 +9,9 @@ import { startWorkers, type RunningWorkers } from '../../src/workers.ts';
 /** One key for the whole suite, so that workers started anywhere open what any client sealed. */
 export const SECRET_KEYS = { keys: `test:${Buffer.alloc(32, 7).toString('base64')}` };
 
+/** The suite's receivers are on this machine. */
+export const LOOPBACK = ['127.0.0.0/8'];
+
 /** A client on the suite's server. */
 export interface TestClient {
   readonly temporal: Client;
@@ -27,6 +30,7 @@ export async function connectTestClient(policy?: PolicyOverrides): Promise<TestC
     client: temporal,
     secretKeys: SECRET_KEYS,
     allowHttp: true,
+    allowedNetworks: LOOPBACK,
     ...(policy === undefined ? {} : { policy }),
   });
   return { temporal, hooks, close: () => connection.close() };
@@ -40,6 +44,7 @@ export async function startTestWorkers(
     connection: { address: inject('temporalAddress') },
     namespace: 'default',
     secretKeys: SECRET_KEYS,
+    allowedNetworks: LOOPBACK,
     workflowBundle: { codePath: inject('workflowBundlePath') },
     shutdownGraceMs: 5_000,
     ...options,

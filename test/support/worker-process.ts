@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { inject } from 'vitest';
-import { SECRET_KEYS } from './stack.ts';
+import { LOOPBACK, SECRET_KEYS } from './stack.ts';
 
 const entry = fileURLToPath(new URL('../../src/worker.ts', import.meta.url));
 
@@ -22,7 +22,13 @@ export async function startWorkerProcess(environment: Record<string, string> = {
   const keys =
     'HOOKLADDER_SECRET_KEYS_FILE' in environment ? {} : { HOOKLADDER_SECRET_KEYS: SECRET_KEYS.keys };
   const child = spawn(process.execPath, [entry], {
-    env: { PATH: process.env['PATH'], TEMPORAL_ADDRESS: inject('temporalAddress'), ...keys, ...environment },
+    env: {
+      PATH: process.env['PATH'],
+      TEMPORAL_ADDRESS: inject('temporalAddress'),
+      HOOKLADDER_ALLOWED_NETWORKS: LOOPBACK.join(','),
+      ...keys,
+      ...environment,
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const exited = once(child, 'exit');

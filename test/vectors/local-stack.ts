@@ -10,6 +10,8 @@ import { startWorkers } from '../../src/workers.ts';
 import { NO_BREAKER } from '../support/time-skipping.ts';
 import { LadderStand } from './ladder-stand.ts';
 
+const LOOPBACK = ['127.0.0.0/8'];
+
 type Closer = () => Promise<void>;
 
 /** All that ladder cases need, in this process. */
@@ -42,10 +44,17 @@ export async function openLocalStack(
       connection: { address },
       namespace: client.options.namespace,
       secretKeys,
+      allowedNetworks: LOOPBACK,
       shutdownGraceMs: 5_000,
     });
     closers.push(() => workers.shutdown());
-    const hooks = new Hookladder({ client, secretKeys, allowHttp: true, policy: NO_BREAKER });
+    const hooks = new Hookladder({
+      client,
+      secretKeys,
+      allowHttp: true,
+      allowedNetworks: LOOPBACK,
+      policy: NO_BREAKER,
+    });
     const stand = await LadderStand.open(client, hooks);
     closers.push(() => stand.close());
     return { stand, close };

@@ -26,6 +26,7 @@ describe('the environment of a worker', () => {
       namespace: 'default',
       secretKeys: { keys },
       maxConcurrentAttempts: 100,
+      allowedNetworks: [],
       shutdownGraceMs: 30_000,
       logLevel: 'info',
     });
@@ -44,7 +45,19 @@ describe('the environment of a worker', () => {
     });
   });
 
+  test('R3 R72 allows networks that are not public by their CIDRs', async () => {
+    expect(
+      await readConfiguration({
+        ...nothing,
+        HOOKLADDER_SECRET_KEYS: keys,
+        HOOKLADDER_ALLOWED_NETWORKS: '10.1.0.0/16, fd00:1::/64,',
+      }),
+    ).toMatchObject({ allowedNetworks: ['10.1.0.0/16', 'fd00:1::/64'] });
+  });
+
   test.each([
+    ['HOOKLADDER_ALLOWED_NETWORKS', '10.1.0.0', '"10.1.0.0" is not a CIDR: write it like'],
+    ['HOOKLADDER_ALLOWED_NETWORKS', '::1/128,10.1.2.3/8', 'write 10.0.0.0/8'],
     ['HOOKLADDER_MAX_CONCURRENT_ATTEMPTS', 'many', 'whole number'],
     ['HOOKLADDER_MAX_CONCURRENT_ATTEMPTS', '0', 'at least 1'],
     ['HOOKLADDER_MAX_CONCURRENT_ATTEMPTS', '1e3', 'whole number'],
