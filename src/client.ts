@@ -3,22 +3,17 @@
  * endpoints. It talks to Temporal only.
  */
 import { Client, Connection, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
-import { defineSearchAttributeKey, type SearchAttributePair } from '@temporalio/common';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
+import { pMapSettled } from 'p-map';
 import { v7 as uuidv7 } from 'uuid';
 import { DeliveryHandle } from './client/delivery-handle.ts';
+import { listDeliveries, type ListedDelivery } from './client/listing.ts';
 import { MerchantHandle } from './client/merchant-handle.ts';
 import { TemporalCalls } from './client/temporal-calls.ts';
-import {
-  checkDeliveryInput,
-  checkId,
-  DELIVERY_TASK_QUEUE,
-  DELIVERY_WORKFLOW,
-  deliveryWorkflowId,
-  isMoneyDelivery,
-  type DeliveryInput,
-} from './contract.ts';
+import { checkDeliveryInput, checkId, deliveryWorkflowId, type DeliveryInput } from './contract.ts';
+import { acceptedInput, standingOf, startDelivery, type Standing } from './deliveries.ts';
 import { IdConflict, InvalidEndpoint, InvalidWebhook } from './errors.ts';
+import { checkFilter, type DeliveryFilter } from './filter.ts';
 import { AddressGuard, networkProblem, networksOf } from './http/address-guard.ts';
 import type { PolicyOverrides } from './policy/policy.ts';
 import { SecretBox, type KeySource } from './secrets.ts';
@@ -27,6 +22,11 @@ export * from './errors.ts';
 export { SecretKeyError, type KeySource } from './secrets.ts';
 export type { Change, EndpointChange, MerchantDescription } from './client/merchant-handle.ts';
 export type { DeliveryHandle, MerchantHandle };
+export type { DeliveryFilter, FilterState } from './filter.ts';
+export type { ListedDelivery };
+export type { RedeliverOutcome } from './client/delivery-handle.ts';
+export type { Intervention } from './policy/interventions.ts';
+export type { Standing } from './deliveries.ts';
 export type { EndpointSettings } from './endpoints.ts';
 export type { Problem } from './contract.ts';
 export type { DeliveryState, DeliveryStatus } from './policy/status.ts';
@@ -79,7 +79,7 @@ export interface Accepted {
   /** R70: false if Temporal knew this webhook already; then nothing was started. */
   readonly started: boolean;
   /** How the delivery that was there already stands. */
-  readonly existing?: 'open' | 'delivered' | 'failed' | 'cancelled';
+  readonly existing?: Standing;
 }
 
 /** Hands over webhooks and asks for their state. One for a process; safe to share. */
@@ -122,12 +122,49 @@ export class Hookladder {
     const { merchantId, webhookId } = input;
     const delivery = new DeliveryHandle(this.calls, merchantId, webhookId);
     try {
-      await this.calls.call(() => this.start(input));
+      await this.calls.call(() => startDelivery(this.calls.client, input));
       return { webhookId, delivery, started: true };
     } catch (error) {
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
       return { webhookId, delivery, started: false, existing: await this.existing(input) };
     }
+  }
+
+  /**
+   * Hands over many webhooks, each as {@link deliver} does, several at once.
+   * @param concurrency - handed over at once; 16 by default.
+   * @returns for each webhook, in the order given, what came of it or the error that it alone met; those may be handed
+   *   over again.
+   */
+  async deliverMany(
+    webhooks: readonly Webhook[],
+    { concurrency = 16 }: { readonly concurrency?: number } = {},
+  ): Promise<PromiseSettledResult<Accepted>[]> {
+    return await pMapSettled(webhooks, (webhook) => this.deliver(webhook), { concurrency });
+  }
+
+  /**
+   * Lists deliveries, the newest first, each with its state of now. They are found by visibility, which may not know yet
+   * what was accepted or ended in the last second or so.
+   * @param limit - at most so many; 100 by default.
+   * @throws {@link InvalidFilter}; while iterating {@link TemporalUnavailable}
+   */
+  list(
+    filter: DeliveryFilter = {},
+    { limit = 100 }: { readonly limit?: number } = {},
+  ): AsyncIterable<ListedDelivery> {
+    return listDeliveries(this.calls, checkFilter(filter), limit);
+  }
+
+  /** All that belongs to a payment: whatever its merchants and event types. */
+  payment(paymentId: string): { deliveries(): Promise<ListedDelivery[]> } {
+    const { calls } = this;
+    const filter = checkFilter({ paymentId });
+    return {
+      async deliveries() {
+        return await Array.fromAsync(listDeliveries(calls, filter, Number.POSITIVE_INFINITY));
+      },
+    };
   }
 
   /** The delivery of a webhook that was handed over before. */
@@ -162,48 +199,15 @@ export class Hookladder {
     return checked.input;
   }
 
-  private async start(input: DeliveryInput): Promise<void> {
-    const { merchantId, webhookId, type } = input;
-    await this.calls.client.workflow.start(DELIVERY_WORKFLOW, {
-      workflowId: deliveryWorkflowId(merchantId, webhookId),
-      taskQueue: DELIVERY_TASK_QUEUE,
-      args: [input],
-      workflowIdReusePolicy: 'REJECT_DUPLICATE',
-      workflowIdConflictPolicy: 'FAIL',
-      staticSummary: `${type} for merchant ${merchantId}`,
-      typedSearchAttributes: searchAttributes(input),
-      priority: { fairnessKey: merchantId },
-    });
-  }
-
   /** R70: how the delivery that has this id stands, if it is the same webhook. */
-  private async existing(input: DeliveryInput): Promise<NonNullable<Accepted['existing']>> {
+  private async existing(input: DeliveryInput): Promise<Standing> {
     const { merchantId, webhookId } = input;
     const { client } = this.calls;
     const workflowId = deliveryWorkflowId(merchantId, webhookId);
     const { status, runId } = await this.calls.call(() => client.workflow.getHandle(workflowId).describe());
-    const { history } = await this.calls.call(() =>
-      client.workflowService.getWorkflowExecutionHistory({
-        namespace: client.options.namespace,
-        execution: { workflowId, runId },
-        maximumPageSize: 1,
-      }),
-    );
-    const started = history?.events?.[0]?.workflowExecutionStartedEventAttributes;
-    const [known] = await this.calls.decode(started?.input?.payloads);
+    const known = await this.calls.call(() => acceptedInput(client, { workflowId, runId }));
     if (!isSameWebhook(known, input)) throw new IdConflict(merchantId, webhookId);
-    switch (status.name) {
-      case 'COMPLETED':
-        return 'delivered';
-      case 'FAILED':
-      case 'TIMED_OUT':
-        return 'failed';
-      case 'CANCELLED':
-      case 'TERMINATED':
-        return 'cancelled';
-      default:
-        return 'open';
-    }
+    return standingOf(status.name);
   }
 }
 
@@ -247,18 +251,6 @@ function textOf(body: string | Uint8Array): string {
   } catch {
     throw new InvalidWebhook([{ field: 'body', message: 'must be valid UTF-8' }]);
   }
-}
-
-function searchAttributes(input: DeliveryInput): SearchAttributePair[] {
-  const { merchantId, type, paymentId } = input;
-  return [
-    { key: defineSearchAttributeKey('WebhookMerchant', 'KEYWORD'), value: merchantId },
-    { key: defineSearchAttributeKey('WebhookEvent', 'KEYWORD'), value: type },
-    { key: defineSearchAttributeKey('WebhookMoney', 'BOOL'), value: isMoneyDelivery(input) },
-    ...(paymentId === undefined
-      ? []
-      : [{ key: defineSearchAttributeKey('WebhookPayment', 'KEYWORD'), value: paymentId }]),
-  ];
 }
 
 function isSameWebhook(known: unknown, input: DeliveryInput): boolean {

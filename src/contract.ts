@@ -18,6 +18,8 @@ export const MERCHANT_WORKFLOW = 'merchantBreaker';
 
 /** The memo field in which a merchant's entity publishes what the gate needs. */
 export const GATE_MEMO = 'gate';
+/** The memo field of a delivery that was started anew (R81). */
+export const REDELIVERY_MEMO = 'redelivery';
 
 /** Search attributes, by name, with the type that they are registered with. Values are never encrypted. */
 export const SEARCH_ATTRIBUTES = {
@@ -57,15 +59,15 @@ const id = (longest: number) =>
     ),
   );
 
-const merchantIdSchema = id(64);
+export const merchantIdSchema = id(64);
 const webhookIdSchema = id(128);
 
-const typeSchema = v.pipe(
+export const typeSchema = v.pipe(
   v.string('must be a string'),
   v.regex(/^[a-z0-9._-]{1,128}$/, 'must be 1 to 128 characters of a-z, 0-9, ".", "_" and "-"'),
 );
 
-const paymentIdSchema = v.pipe(
+export const paymentIdSchema = v.pipe(
   v.string('must be a string: leave it out if there is none'),
   v.minLength(1, 'must not be empty: leave it out instead'),
   v.maxLength(128, 'must be at most 128 characters'),

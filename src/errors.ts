@@ -31,6 +31,17 @@ export class InvalidEndpoint extends HookladderError {
   }
 }
 
+/** A filter of deliveries was refused. */
+export class InvalidFilter extends HookladderError {
+  readonly code = 'INVALID_FILTER';
+  /** What is wrong, field by field. */
+  readonly problems: readonly Problem[];
+  constructor(problems: readonly Problem[]) {
+    super(`the filter was refused: ${inWords(problems)}`);
+    this.problems = problems;
+  }
+}
+
 /** R70: the id belongs to a delivery with another body or type. */
 export class IdConflict extends HookladderError {
   readonly code = 'ID_CONFLICT';

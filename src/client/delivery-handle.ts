@@ -7,15 +7,30 @@ import {
 } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure, TerminatedFailure, TimeoutFailure } from '@temporalio/common';
 import { deliveryWorkflowId } from '../contract.ts';
+import { restartDelivery } from '../deliveries.ts';
 import { DeliveryNotFound, InvalidWebhook } from '../errors.ts';
+import { decodePayloads } from '../payloads.ts';
+import type { Cause } from '../policy/gate.ts';
 import type { DeliveryStatus } from '../policy/status.ts';
-import { statusQuery, tryNowUpdate, type TryNowOutcome } from '../workflows/messages.ts';
+import { cancelCauseSignal, statusQuery, tryNowUpdate, type TryNowOutcome } from '../workflows/messages.ts';
 import { NO_LIMIT, type TemporalCalls } from './temporal-calls.ts';
 
 /** A try now answers when its attempt has a verdict: the exchange's limit and what surrounds it. */
 const TRY_NOW_LIMIT_MS = 30_000;
 /** `ApplicationErrorCategory.BENIGN` on the wire: an expected bounce, not a fault. */
 const BENIGN = 1;
+
+/** R81: what came of a redelivery. */
+export type RedeliverOutcome =
+  /** It had ended and begins anew: same id, same body, fresh budgets and record age. */
+  | { readonly outcome: 'started'; readonly runId: string }
+  /** It was still open and was told to try now: one chain only. */
+  | { readonly outcome: 'open'; readonly tryNow: TryNowOutcome }
+  /** Nothing was done: it was delivered or cancelled. */
+  | { readonly outcome: 'needs-force'; readonly existing: 'delivered' | 'cancelled' };
+
+/** Others may end it between a look and a try now; that often in a row is no chance any more. */
+const REDELIVER_LOOKS = 5;
 
 /** One delivery, open or ended. Made by {@link Hookladder.deliver} and {@link Hookladder.delivery}. */
 export class DeliveryHandle {
@@ -81,9 +96,12 @@ export class DeliveryHandle {
    * @returns `ended` if the delivery has ended already.
    * @throws {@link DeliveryNotFound}, {@link NoWorker}, {@link TemporalUnavailable}
    */
-  async tryNow(): Promise<TryNowOutcome | { readonly outcome: 'ended' }> {
+  async tryNow(cause: Cause = {}): Promise<TryNowOutcome | { readonly outcome: 'ended' }> {
     try {
-      return await this.calls.askWorker(() => this.handle().executeUpdate(tryNowUpdate), TRY_NOW_LIMIT_MS);
+      return await this.calls.askWorker(
+        () => this.handle().executeUpdate(tryNowUpdate, { args: [cause] }),
+        TRY_NOW_LIMIT_MS,
+      );
     } catch (error) {
       if (error instanceof WorkflowUpdateFailedError && error.cause instanceof CancelledFailure) {
         return { outcome: 'cancelled' };
@@ -95,12 +113,41 @@ export class DeliveryHandle {
   }
 
   /**
+   * R81: delivers it again. One that FAILED begins anew with the same id and body, fresh budgets and record age; one
+   * that is open is told to try now; one that was delivered or cancelled is left alone unless `force` is set.
+   * Pressed twice it makes one chain.
+   * @throws {@link DeliveryNotFound}; {@link InvalidWebhook} if it failed because its input breaks R71;
+   *   {@link NoWorker} if it is open and no worker runs; {@link TemporalUnavailable}
+   */
+  async redeliver({
+    force = false,
+    ...cause
+  }: Cause & { readonly force?: boolean } = {}): Promise<RedeliverOutcome> {
+    const { workflowId } = this;
+    for (let look = 1; ; look += 1) {
+      const restart = await this.found(() =>
+        restartDelivery(this.calls.client, { workflowId, force, cause }),
+      );
+      if (restart.outcome === 'started' || restart.outcome === 'needs-force') return restart;
+      const tryNow = await this.tryNow(cause);
+      if (tryNow.outcome !== 'ended') return { outcome: 'open', tryNow };
+      if (look === REDELIVER_LOOKS)
+        throw new Error('the delivery ends again and again while it is looked at');
+    }
+  }
+
+  /**
    * R82: asks the delivery to end. A POST in flight is let finish: 2xx is still delivered. Does nothing if it has
    * ended; {@link result} tells what came of it.
    * @throws {@link DeliveryNotFound}, {@link TemporalUnavailable}
    */
-  async cancel(): Promise<void> {
-    await this.found(() => this.handle().cancel()).catch(async (error: unknown) => {
+  async cancel(cause: Cause = {}): Promise<void> {
+    await this.found(async () => {
+      if (cause.by !== undefined || cause.why !== undefined) {
+        await this.handle().signal(cancelCauseSignal, cause);
+      }
+      await this.handle().cancel();
+    }).catch(async (error: unknown) => {
       if (!(error instanceof DeliveryNotFound)) throw error;
       await this.found(() => this.handle().describe());
     });
@@ -138,7 +185,10 @@ export class DeliveryHandle {
         (attempt ?? 0) > 1 && lastFailure && lastFailure.applicationFailureInfo?.category !== BENIGN,
     );
     if (pending === undefined) return undefined;
-    const [details] = await this.calls.decode(pending.lastFailure?.applicationFailureInfo?.details?.payloads);
+    const [details] = await decodePayloads(
+      this.calls.client,
+      pending.lastFailure?.applicationFailureInfo?.details?.payloads,
+    );
     const since =
       typeof details === 'object' && details !== null && 'since' in details ? details.since : undefined;
     return {

@@ -1,5 +1,4 @@
 import { isGrpcServiceError, ServiceError, WorkflowNotFoundError, type Client } from '@temporalio/client';
-import type { Payload } from '@temporalio/common';
 import { NoWorker, TemporalUnavailable } from '../errors.ts';
 
 // Status codes of gRPC, by their numbers on the wire.
@@ -60,20 +59,6 @@ export class TemporalCalls {
       if (error instanceof WorkflowNotFoundError) return undefined;
       throw error;
     }
-  }
-
-  /** Decodes payloads that the SDK hands out raw; what a stranger sent and cannot be decoded is `undefined`. */
-  async decode(payloads: readonly Payload[] | null | undefined): Promise<unknown[]> {
-    const { payloadConverter, payloadCodecs } = this.client.options.loadedDataConverter;
-    let decoded = [...(payloads ?? [])];
-    for (const codec of payloadCodecs.toReversed()) decoded = await codec.decode(decoded);
-    return decoded.map((payload): unknown => {
-      try {
-        return payloadConverter.fromPayload(payload);
-      } catch {
-        return undefined;
-      }
-    });
   }
 
   private async isReachable(): Promise<boolean> {

@@ -1,3 +1,4 @@
+import { lastInterventionInWords, type Intervention } from './interventions.ts';
 import type { FailureReason } from './ladders.ts';
 import type { Policy } from './policy.ts';
 import { verdictInWords, type Verdict } from './verdicts.ts';
@@ -23,7 +24,10 @@ export interface DeliveryStatus {
   readonly paymentId?: string;
   readonly money: boolean;
   readonly state: DeliveryState;
+  /** When this run began: the record age counts from here. */
   readonly acceptedAt: string;
+  /** R81: when the webhook was accepted first, if it was started anew since. */
+  readonly firstAcceptedAt?: string;
   /** Attempts made: those that have a verdict. */
   readonly attempts: number;
   /** R10: fast-type failures that count. */
@@ -41,11 +45,15 @@ export interface DeliveryStatus {
   readonly reason?: FailureReason | (string & {});
   /** R6: since when our own fault has kept it from attempting. */
   readonly faultSince?: string;
+  /** What operators asked of it, the newest last. */
+  readonly interventions?: readonly Intervention[];
 }
 
 /** A status in a sentence: what the delivery waits for, until when, at which attempt. */
 export function statusInWords(status: DeliveryStatus, policy: Policy): string {
-  const last = status.lastVerdict === undefined ? '' : `; last answer: ${verdictInWords(status.lastVerdict)}`;
+  const answer =
+    status.lastVerdict === undefined ? '' : `; last answer: ${verdictInWords(status.lastVerdict)}`;
+  const last = answer + lastInterventionInWords(status.interventions);
   const fast = `fast attempt ${status.fastFailures + 1} of ${policy.fast.budget}`;
   switch (status.state) {
     case 'attempting':

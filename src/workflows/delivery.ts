@@ -22,9 +22,11 @@ import {
   DELIVERY_TASK_QUEUE,
   deliveryWorkflowId,
   isMoneyDelivery,
+  REDELIVERY_MEMO,
   type DeliveryInput,
 } from '../contract.ts';
-import type { HeldReason } from '../policy/gate.ts';
+import type { Cause, HeldReason } from '../policy/gate.ts';
+import { withIntervention, type Intervention } from '../policy/interventions.ts';
 import { nextCall, noCalls, takeRelease, type GateCalls } from '../policy/gate-calls.ts';
 import {
   climb,
@@ -38,8 +40,15 @@ import {
 import { policyWith, type Policy } from '../policy/policy.ts';
 import { statusInWords, type DeliveryState, type DeliveryStatus } from '../policy/status.ts';
 import { outcomeUnknown, verdictInWords, type Verdict } from '../policy/verdicts.ts';
-import { asRelease } from './message-checks.ts';
-import { releaseSignal, statusQuery, tryNowSignal, tryNowUpdate, type TryNowOutcome } from './messages.ts';
+import { asCause, asRedelivery, asRelease } from './message-checks.ts';
+import {
+  cancelCauseSignal,
+  releaseSignal,
+  statusQuery,
+  tryNowSignal,
+  tryNowUpdate,
+  type TryNowOutcome,
+} from './messages.ts';
 import { Undecodable } from './payload-converter.ts';
 
 /** How long after a bound an attempt that was begun before it may still bring its verdict (R24), beside the exchange. */
@@ -70,8 +79,9 @@ export async function delivery(...inputs: unknown[]): Promise<DeliveryStatus> {
   const run = new DeliveryRun(accept(inputs));
   setHandler(statusQuery, () => run.status());
   setHandler(releaseSignal, (release) => run.release(release));
-  setHandler(tryNowSignal, () => run.askToTryNow());
-  setHandler(tryNowUpdate, () => run.tryNow());
+  setHandler(tryNowSignal, (cause) => run.askToTryNow(cause));
+  setHandler(tryNowUpdate, (cause) => run.tryNow(cause));
+  setHandler(cancelCauseSignal, (cause) => run.note('cancel', cause));
   return await run.untilItEnds();
 }
 
@@ -136,6 +146,9 @@ class DeliveryRun {
   private readonly policy: Policy;
   private readonly money: boolean;
   private readonly acceptedAt: number;
+  /** R81: when the webhook was accepted first, if this is not the first run. */
+  private readonly firstAcceptedAt: string | undefined;
+  private interventions: readonly Intervention[] = [];
   private ladders: Ladders = newLadders;
   private attempts = 0;
   private state: DeliveryState = 'attempting';
@@ -151,7 +164,11 @@ class DeliveryRun {
     this.input = input;
     this.policy = policyWith(input.policy);
     this.money = isMoneyDelivery(input);
-    this.acceptedAt = workflowInfo().startTime.getTime();
+    const { startTime, memo } = workflowInfo();
+    this.acceptedAt = startTime.getTime();
+    const redelivery = asRedelivery(memo?.[REDELIVERY_MEMO]);
+    this.firstAcceptedAt = redelivery?.createdAt;
+    if (redelivery !== undefined) this.remember('redeliver', this.acceptedAt, redelivery);
   }
 
   async untilItEnds(): Promise<DeliveryStatus> {
@@ -182,6 +199,7 @@ class DeliveryRun {
       money: this.money,
       state: this.state,
       acceptedAt: rfc3339(this.acceptedAt),
+      ...(this.firstAcceptedAt === undefined ? {} : { firstAcceptedAt: this.firstAcceptedAt }),
       attempts: this.attempts,
       fastFailures: this.ladders.fastFailures,
       slowSteps: this.ladders.slowSteps,
@@ -191,6 +209,7 @@ class DeliveryRun {
       ...(this.endedAt === undefined ? {} : { endedAt: rfc3339(this.endedAt) }),
       ...(this.lastVerdict === undefined ? {} : { lastVerdict: this.lastVerdict }),
       ...(this.reason === undefined ? {} : { reason: this.reason }),
+      ...(this.interventions.length === 0 ? {} : { interventions: this.interventions }),
     };
   }
 
@@ -199,18 +218,35 @@ class DeliveryRun {
     if (release !== undefined) this.calls = takeRelease(this.calls, release);
   }
 
+  /** Remembers what an operator asked, and shows it. */
+  note(what: Intervention['what'], cause: unknown): void {
+    this.remember(what, Date.now(), asCause(cause));
+    setCurrentDetails(statusInWords(this.status(), this.policy));
+  }
+
   /** R83, as a signal: nobody waits to be told. */
-  askToTryNow(): void {
+  askToTryNow(cause: unknown): void {
+    this.note('try-now', cause);
     if (this.pause !== undefined) this.pause.tryNow ??= {};
   }
 
   /** R83, as an update: answers when the attempt has its verdict. */
-  async tryNow(): Promise<TryNowOutcome> {
+  async tryNow(cause: unknown): Promise<TryNowOutcome> {
+    this.note('try-now', cause);
     if (this.hold !== undefined) return { outcome: 'held', reason: this.hold.reason };
     if (this.pause === undefined) return { outcome: 'already-attempting' };
     const request = (this.pause.tryNow ??= {});
     await condition(() => request.outcome !== undefined);
     return request.outcome ?? { outcome: 'cancelled' };
+  }
+
+  private remember(what: Intervention['what'], at: number, { by, why }: Cause): void {
+    this.interventions = withIntervention(this.interventions, {
+      at: rfc3339(at),
+      what,
+      ...(by === undefined ? {} : { by }),
+      ...(why === undefined ? {} : { why }),
+    });
   }
 
   private async untilDelivered(): Promise<void> {
@@ -272,7 +308,7 @@ class DeliveryRun {
     return attempt({
       gate: this.gateRequest(tryNow),
       body: this.input.body,
-      createdAt: rfc3339(this.acceptedAt),
+      createdAt: this.firstAcceptedAt ?? rfc3339(this.acceptedAt),
       attempt: number,
       timeoutMs: attemptTimeoutMs,
       postWithinMs: this.untilBound(),

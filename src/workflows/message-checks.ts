@@ -2,6 +2,7 @@ import * as v from 'valibot';
 import { checkId } from '../contract.ts';
 import type { Cause, Endpoint, SealedSecret } from '../policy/gate.ts';
 import type { Release } from '../policy/gate-calls.ts';
+import type { Redelivery } from '../policy/interventions.ts';
 import type { Report } from './messages.ts';
 
 // Anyone with access to the namespace can send a signal: what does not have the right shape is ignored,
@@ -40,11 +41,19 @@ const causeSchema = v.object({
   by: v.exactOptional(v.pipe(v.string(), v.maxLength(200))),
   why: v.exactOptional(v.pipe(v.string(), v.maxLength(500))),
 });
+const redeliverySchema = v.object({
+  of: v.string(),
+  createdAt: v.pipe(v.string(), v.isoTimestamp()),
+  bulk: v.exactOptional(v.string()),
+  ...causeSchema.entries,
+});
 
 export const asEndpoint = (message: unknown): Endpoint | undefined => parsed(endpointSchema, message);
 export const asReport = (message: unknown): Report | undefined => parsed(reportSchema, message);
 /** Who and why: an operator who leaves it out, or misspells it, is obeyed all the same. */
 export const asCause = (message: unknown): Cause => parsed(causeSchema, message) ?? {};
+/** R81: from the memo of a run that was started anew. */
+export const asRedelivery = (memo: unknown): Redelivery | undefined => parsed(redeliverySchema, memo);
 export const asRelease = (message: unknown): Release | undefined => parsed(releaseSchema, message);
 
 function parsed<T>(schema: v.GenericSchema<unknown, T>, message: unknown): T | undefined {

@@ -20,10 +20,12 @@ export type TryNowOutcome =
 export const statusQuery = defineQuery<DeliveryStatus>('status');
 /** Sent by the `wake` activity. */
 export const releaseSignal = defineSignal<[Release]>('release');
-/** R83, for the Temporal UI and CLI; what came of it is in the status. */
-export const tryNowSignal = defineSignal('tryNow');
-/** R83, for callers who want to be told. */
-export const tryNowUpdate = defineUpdate<TryNowOutcome>('tryNow');
+/** R83, for the Temporal UI and CLI; what came of it is in the status. The cause may be left out. */
+export const tryNowSignal = defineSignal<[Cause]>('tryNow');
+/** R83, for callers who want to be told. The cause may be left out. */
+export const tryNowUpdate = defineUpdate<TryNowOutcome, [Cause]>('tryNow');
+/** Sent right before a cancellation, which itself cannot say who and why. */
+export const cancelCauseSignal = defineSignal<[Cause]>('cancelCause');
 
 /** What one worker tells a merchant's entity, gathered from many deliveries. */
 export interface Report {
