@@ -1,11 +1,17 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import type { Answer, Arrival, ReceiverCall, ReceiverReply } from './processes/receiver.ts';
+import type { Load, LoadArguments, LoadCall, Submitted } from './processes/load.ts';
+import type { Answer, Arrival, ReceiverCall, ReceiverResult } from './processes/receiver.ts';
 import type { WorkerArguments } from './processes/worker.ts';
 
-/** The workers' process. */
+/** What a child answers to the call of this number. */
+export type Reply<Result> =
+  { readonly number: number; readonly result: Result } | { readonly number: number; readonly error: string };
+
+/** A process of workers. */
 export interface WorkerProcess {
+  readonly pid: number;
   isAlive(): boolean;
   stop(): Promise<void>;
 }
@@ -23,61 +29,110 @@ export interface ReceiverProcess {
   stop(): Promise<void>;
 }
 
-/** Starts the workers in a process of their own and resolves when they poll. */
-export async function startWorkerProcess(args: WorkerArguments): Promise<WorkerProcess> {
-  const child = start('worker', [JSON.stringify(args)]);
-  await firstMessage(child, 'the workers');
-  return { isAlive: () => isAlive(child), stop: () => stop(child) };
+/** The process that hands over webhooks. */
+export interface LoadProcess {
+  /** Resolves when Temporal has them all. */
+  submit(load: Load): Promise<Submitted>;
+  stop(): Promise<void>;
+}
+
+/** How a child runs. */
+export interface ChildOptions {
+  readonly environment: NodeJS.ProcessEnv;
+  /** Options of Node, such as the limit of its heap. */
+  readonly nodeOptions?: readonly string[];
+}
+
+/** Starts the product's workers in a process of their own and resolves when they poll. */
+export async function startWorkerProcess(
+  args: WorkerArguments,
+  options: ChildOptions,
+): Promise<WorkerProcess> {
+  return await startWorkers('worker', JSON.stringify(args), options);
+}
+
+/** Starts the bare engine's worker in a process of its own and resolves when it polls. */
+export async function startBareWorkerProcess(
+  bundlePath: string,
+  options: ChildOptions,
+): Promise<WorkerProcess> {
+  return await startWorkers('bare-worker', bundlePath, options);
+}
+
+async function startWorkers(name: string, argument: string, options: ChildOptions): Promise<WorkerProcess> {
+  const child = start(name, [argument], options);
+  await firstMessage(child, name);
+  if (child.pid === undefined) throw new Error(`${name} has no process`);
+  return { pid: child.pid, isAlive: () => isAlive(child), stop: () => stop(child) };
 }
 
 /** Starts the receiver in a process of its own and resolves when it listens. */
 export async function startReceiverProcess(): Promise<ReceiverProcess> {
-  const child = start('receiver', []);
-  const first = (await firstMessage(child, 'the receiver')) as ReceiverReply;
-  if (!('port' in first)) throw new Error('the receiver did not tell its port');
-  const waiting = new Map<number, (result: number | readonly Arrival[]) => void>();
-  child.on('message', (reply: ReceiverReply) => {
-    if (!('number' in reply)) return;
-    waiting.get(reply.number)?.(reply.result);
-    waiting.delete(reply.number);
-  });
-  let calls = 0;
-  const call = async (ask: Asked): Promise<number | readonly Arrival[]> => {
-    if (!isAlive(child))
-      throw new Error(`the receiver ended by itself: ${child.signalCode ?? child.exitCode}`);
-    const number = ++calls;
-    const { promise, resolve } = Promise.withResolvers<number | readonly Arrival[]>();
-    waiting.set(number, resolve);
-    child.send({ number, ...ask } satisfies ReceiverCall);
-    return await promise;
-  };
+  const child = start('receiver', [], { environment: process.env });
+  const port = Number(await firstMessage(child, 'the receiver'));
+  const ask = asking<ReceiverCall, ReceiverResult>(child, 'the receiver');
   return {
-    url: (merchantId) => `http://127.0.0.1:${first.port}/${merchantId}`,
+    url: (merchantId) => `http://127.0.0.1:${port}/${merchantId}`,
     async answer(merchantId, answer) {
-      await call({ ask: 'answer', path: `/${merchantId}`, answer });
+      await ask({ ask: 'answer', path: `/${merchantId}`, answer });
     },
     async count(merchantId) {
-      return Number(await call({ ask: 'count', path: `/${merchantId}` }));
+      return Number(await ask({ ask: 'count', path: `/${merchantId}` }));
     },
     async arrivals(merchantId) {
-      const result = await call({ ask: 'arrivals', path: `/${merchantId}` });
+      const result = await ask({ ask: 'arrivals', path: `/${merchantId}` });
       return typeof result === 'number' ? [] : result;
     },
     stop: () => stop(child),
   };
 }
 
-/** `Omit` over each member of the union. */
-type Asked = ReceiverCall extends infer Call
-  ? Call extends ReceiverCall
-    ? Omit<Call, 'number'>
-    : never
-  : never;
+/** Starts the load generator in a process of its own and resolves when it has connected. */
+export async function startLoadProcess(args: LoadArguments, options: ChildOptions): Promise<LoadProcess> {
+  const child = start('load', [JSON.stringify(args)], options);
+  await firstMessage(child, 'the load generator');
+  const ask = asking<LoadCall, Submitted>(child, 'the load generator');
+  return { submit: async (load) => await ask({ load }), stop: () => stop(child) };
+}
 
-function start(name: 'worker' | 'receiver', args: string[]): ChildProcess {
+/** `Omit` over each member of the union. */
+type Asked<Call> = Call extends { readonly number: number } ? Omit<Call, 'number'> : never;
+
+/** Calls a child by messages; rejects if the child says so or ends. */
+function asking<Call extends { readonly number: number }, Result>(
+  child: ChildProcess,
+  what: string,
+): (call: Asked<Call>) => Promise<Result> {
+  const waiting = new Map<number, PromiseWithResolvers<Result>>();
+  child.on('message', (reply: Reply<Result>) => {
+    const call = waiting.get(reply.number);
+    waiting.delete(reply.number);
+    if ('error' in reply) call?.reject(new Error(`${what}: ${reply.error}`));
+    else call?.resolve(reply.result);
+  });
+  child.once('exit', (code, signal) => {
+    for (const call of waiting.values()) call.reject(new Error(`${what} ended by itself: ${signal ?? code}`));
+    waiting.clear();
+  });
+  let calls = 0;
+  return async (call) => {
+    if (!isAlive(child)) throw new Error(`${what} has ended: ${child.signalCode ?? child.exitCode}`);
+    const number = ++calls;
+    const waiter = Promise.withResolvers<Result>();
+    waiting.set(number, waiter);
+    child.send({ number, ...call });
+    return await waiter.promise;
+  };
+}
+
+function start(name: string, args: string[], { environment, nodeOptions = [] }: ChildOptions): ChildProcess {
   const path = fileURLToPath(new URL(`./processes/${name}.ts`, import.meta.url));
   // Its output must not get between our own JSON and whoever reads it.
-  return fork(path, args, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+  return fork(path, args, {
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    env: environment,
+    execArgv: [...nodeOptions],
+  });
 }
 
 async function firstMessage(child: ChildProcess, what: string): Promise<unknown> {

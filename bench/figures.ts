@@ -3,6 +3,7 @@ import Table from 'cli-table3';
 /** What a figure must be; one without a goal is only reported. */
 export type Goal =
   | { readonly atMost: number }
+  | { readonly atLeast: number }
   | { readonly exactly: number }
   | { readonly between: readonly [least: number, most: number] };
 
@@ -11,8 +12,12 @@ export interface Figure {
   readonly what: string;
   readonly value: number;
   readonly unit: string;
+  /** The least and the most of the rounds, where the value is their median. */
+  readonly spread?: Spread;
   readonly goal?: Goal;
 }
+
+export type Spread = readonly [least: number, most: number];
 
 /** A figure of a scenario, with what became of its goal. */
 export interface JudgedFigure extends Figure {
@@ -30,13 +35,38 @@ export function judged(scenario: string, figure: Figure): JudgedFigure {
 /** The figures for people. */
 export function tableOf(figures: readonly JudgedFigure[]): string {
   const table = new Table({
-    head: ['scenario', 'figure', 'value', 'goal', 'holds'],
+    head: ['scenario', 'figure', 'value', 'rounds', 'goal', 'holds'],
     style: { head: [], border: [] },
   });
-  for (const { scenario, what, value, unit, goal, holds: isHeld } of figures) {
-    table.push([scenario, what, `${rounded(value)} ${unit}`.trim(), goalInWords(goal), yesOrNo(isHeld)]);
+  for (const { scenario, what, value, unit, spread, goal, holds: isHeld } of figures) {
+    const rounds = spread === undefined ? '' : `${rounded(spread[0])} to ${rounded(spread[1])}`;
+    const shown = `${rounded(value)} ${unit}`.trim();
+    table.push([scenario, what, shown, rounds, goalInWords(goal), yesOrNo(isHeld)]);
   }
   return table.toString();
+}
+
+/** A figure of several rounds: their median, and how far they differ. */
+export function medianFigure(what: string, unit: string, rounds: readonly number[], goal?: Goal): Figure {
+  return {
+    what,
+    value: median(rounds),
+    unit,
+    spread: [Math.min(...rounds), Math.max(...rounds)],
+    ...(goal === undefined ? {} : { goal }),
+  };
+}
+
+/** The middle value, or the mean of the two in the middle; `NaN` without values. */
+export function median(values: readonly number[]): number {
+  return (
+    (percentile(values, 0.5) -
+      percentile(
+        values.map((value) => -value),
+        0.5,
+      )) /
+    2
+  );
 }
 
 /** The value that a share of all values do not exceed; `NaN` without values. */
@@ -52,6 +82,7 @@ export function largest(values: readonly number[]): number {
 
 function holds(value: number, goal: Goal): boolean {
   if ('atMost' in goal) return value <= goal.atMost;
+  if ('atLeast' in goal) return value >= goal.atLeast;
   if ('exactly' in goal) return value === goal.exactly;
   const [least, most] = goal.between;
   return value >= least && value <= most;
@@ -59,7 +90,8 @@ function holds(value: number, goal: Goal): boolean {
 
 function goalInWords(goal: Goal | undefined): string {
   if (goal === undefined) return '';
-  if ('atMost' in goal) return `≤ ${goal.atMost}`;
+  if ('atMost' in goal) return `≤ ${rounded(goal.atMost)}`;
+  if ('atLeast' in goal) return `≥ ${goal.atLeast}`;
   if ('exactly' in goal) return `= ${goal.exactly}`;
   return `${rounded(goal.between[0])} to ${rounded(goal.between[1])}`;
 }

@@ -1,5 +1,6 @@
 /**
- * `npm run bench -- breaker [--only NAME,…] [--json FILE] [--full]`: measures, and compares with the goals.
+ * `npm run bench -- [NAME…] [--quick] [--json FILE]` and `npm run bench -- breaker [--only NAME,…] [--full] [--json FILE]`:
+ * measures, and compares with the goals.
  * Progress goes to the standard error, a table and then one line of JSON to the standard output. Ends with 1
  * if a goal is missed or could not be measured, with 2 if the command line was not understood.
  */
@@ -8,34 +9,48 @@ import { writeFile } from 'node:fs/promises';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import { BenchUsageError, readArguments } from './arguments.ts';
 import { breakerScenarios } from './breaker/scenarios.ts';
+import { deliveryScenarios } from './delivery/scenarios.ts';
 import { judged, tableOf, type JudgedFigure } from './figures.ts';
+import { Unsteady } from './delivery/rounds.ts';
 import type { Scenario } from './scenario.ts';
 
-const groups: Readonly<Record<string, Readonly<Record<string, Scenario>>>> = { breaker: breakerScenarios };
+const groups: Readonly<Record<string, Readonly<Record<string, Scenario>>>> = {
+  delivery: deliveryScenarios,
+  breaker: breakerScenarios,
+};
 
 async function main(): Promise<number> {
   const known = Object.fromEntries(Object.entries(groups).map(([name, each]) => [name, Object.keys(each)]));
-  const { group, only, json, full } = readArguments(process.argv.slice(2), known);
+  const { group, scenarios, json, quick, full } = readArguments(process.argv.slice(2), known);
   Runtime.install({
     logger: new DefaultLogger('ERROR'),
     telemetryOptions: { logging: { forward: { level: 'ERROR' } } },
   });
   const figures: JudgedFigure[] = [];
   const broken: string[] = [];
-  for (const name of only) {
+  for (const name of scenarios) {
     const scenario = groups[group]?.[name];
     const log = (line: string) => console.error(`${name}: ${line}`);
     try {
-      for (const figure of (await scenario?.({ full, log })) ?? []) figures.push(judged(name, figure));
+      for (const figure of (await scenario?.({ quick, full, log })) ?? []) figures.push(judged(name, figure));
     } catch (error) {
       // What the others have measured must not be lost.
-      console.error(`${name}: could not be measured:`, error);
+      console.error(`${name}: could not be measured:`, error instanceof Unsteady ? error.message : error);
       broken.push(name);
     }
   }
   const ok = broken.length === 0 && figures.every(({ holds }) => holds !== false);
   const machine = { cores: cpus().length, node: process.version };
-  const text = JSON.stringify({ group, full, ok, at: new Date().toISOString(), machine, broken, figures });
+  const text = JSON.stringify({
+    group,
+    quick,
+    full,
+    ok,
+    at: new Date().toISOString(),
+    machine,
+    broken,
+    figures,
+  });
   console.log(tableOf(figures));
   if (json === undefined) console.log(text);
   else await writeFile(json, `${text}\n`);

@@ -2,6 +2,8 @@ import type { Figure } from './figures.ts';
 
 /** What a scenario is given. */
 export interface ScenarioContext {
+  /** A size that only shows that the program works. */
+  readonly quick: boolean;
   /** The full size of the figure's definition; without it a size that ends in a few minutes. */
   readonly full: boolean;
   /** Progress for people. */

@@ -2,11 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Client, Connection, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
+import { Client } from '@temporalio/client';
 import { Hookladder } from '../src/client.ts';
-import { SEARCH_ATTRIBUTES } from '../src/contract.ts';
-import { startLocalServer } from '../src/local/server.ts';
-import { findTemporalBinary } from '../src/local/temporal-binary.ts';
+import { patientRetry } from '../src/patient-retry.ts';
 import type { PolicyOverrides } from '../src/policy/policy.ts';
 import { bundleWorkflows } from '../src/workers.ts';
 import {
@@ -15,63 +13,80 @@ import {
   type ReceiverProcess,
   type WorkerProcess,
 } from './child.ts';
+import type { WorkerArguments } from './processes/worker.ts';
+import { connectTo, startBenchServer, temporalOf, type BenchServer } from './temporal.ts';
 
-const HOST = '127.0.0.1';
-const KEYS = `bench:${Buffer.alloc(32, 7).toString('base64')}`;
+export const KEYS = `bench:${Buffer.alloc(32, 7).toString('base64')}`;
 export const SECRET = 'a secret of 20 bytes';
 export const WEBHOOK = { type: 'payment.status_changed', body: '{"status":"pending"}' } as const;
 
-/** Where a scenario runs: an embedded server in memory, the workers, and a receiver, each a process of its own. */
+/** Where a scenario runs: a Temporal server, the workers, and a receiver, each a process of its own. */
 export interface Stand {
+  readonly server: BenchServer;
   readonly temporal: Client;
-  /** A connection that retries like the workers' own. */
+  /** A connection that retries like the workers' own: with the SDK's first pause of 1.7 s we would measure something else. */
   readonly patient: Client;
   readonly worker: WorkerProcess;
   readonly receiver: ReceiverProcess;
+  /** Bundled workflow code and whatever else a scenario writes; removed at the end. */
+  readonly folder: string;
   /** A client whose deliveries and merchants go by this policy. */
   readonly hooks: (policy?: PolicyOverrides) => Hookladder;
+  /** Starts another process of workers. */
+  readonly startWorker: () => Promise<WorkerProcess>;
+  /** Runs before the stand is taken down. */
+  readonly atEnd: (cleanUp: () => Promise<unknown>) => void;
+}
+
+/** What of a stand differs between scenarios. */
+export interface StandOptions extends Pick<
+  WorkerArguments,
+  'logFile' | 'maxConcurrentAttempts' | 'maxAttemptsPerMerchant'
+> {
+  /** Whether an embedded server keeps its state in a file, `temporal.db` in the stand's folder; in memory by default. */
+  readonly onDisk?: boolean;
+  /** Options of Node for the workers. */
+  readonly nodeOptions?: readonly string[];
 }
 
 /** Runs on a stand of its own, so that what one scenario leaves behind does not burden the next. */
 export async function onStand<T>(
   policy: PolicyOverrides | undefined,
   run: (stand: Stand) => Promise<T>,
+  { onDisk = false, nodeOptions = [], ...workerOptions }: StandOptions = {},
 ): Promise<T> {
-  // A proxy for the outside world has no way back to this machine.
-  process.env['no_grpc_proxy'] = HOST;
   const cleanUp: (() => Promise<unknown>)[] = [];
   try {
-    const binary = await findTemporalBinary({ log: (line) => console.error(line) });
-    const server = await startLocalServer({
-      binary: binary.path,
-      headless: true,
-      searchAttributes: SEARCH_ATTRIBUTES,
-      dynamicConfig: {
-        'matching.enableFairness': true,
-        'system.forceSearchAttributesCacheRefreshOnRead': true,
-      },
-    });
+    const folder = await mkdtemp(join(tmpdir(), 'hookladder-bench-'));
+    cleanUp.push(() => rm(folder, { recursive: true }));
+    const server = await startBenchServer(onDisk ? join(folder, 'temporal.db') : undefined);
     cleanUp.push(() => server.stop());
     const receiver = await startReceiverProcess();
     cleanUp.push(() => receiver.stop());
-    const { address, namespace } = server;
-    const worker = await startWorkerProcess({
-      address,
-      namespace,
-      keys: KEYS,
-      bundlePath: await bundlePath(cleanUp),
-      ...(policy === undefined ? {} : { policy }),
-    });
-    cleanUp.push(() => worker.stop());
-    const connection = await Connection.connect({ address });
-    const patientConnection = await Connection.connect({ address, interceptors: [likeTheWorkers()] });
+    const bundlePath = await writeBundle(join(folder, 'workflows.js'));
+    const startWorker = async (): Promise<WorkerProcess> => {
+      const given = policy === undefined ? {} : { policy };
+      const { environment } = server;
+      const started = await startWorkerProcess(
+        { keys: KEYS, bundlePath, ...workerOptions, ...given },
+        { environment, nodeOptions },
+      );
+      cleanUp.push(() => started.stop());
+      return started;
+    };
+    const worker = await startWorker();
+    const { namespace } = temporalOf(server.environment);
+    const connection = await connectTo(server.environment);
+    const patientConnection = await connectTo(server.environment, [patientRetry()]);
     cleanUp.push(() => Promise.all([connection.close(), patientConnection.close()]));
     const temporal = new Client({ connection, namespace });
     return await run({
+      server,
       temporal,
       patient: new Client({ connection: patientConnection, namespace }),
       worker,
       receiver,
+      folder,
       hooks: (own = policy) =>
         new Hookladder({
           client: temporal,
@@ -81,6 +96,8 @@ export async function onStand<T>(
           allowedNetworks: ['127.0.0.0/8'],
           ...(own === undefined ? {} : { policy: own }),
         }),
+      startWorker,
+      atEnd: (each) => cleanUp.push(each),
     });
   } finally {
     for (const each of cleanUp.toReversed()) await each();
@@ -92,23 +109,8 @@ export function freshMerchant(name: string): string {
   return `${name}-${randomUUID().slice(0, 8)}`;
 }
 
-async function bundlePath(cleanUp: (() => Promise<unknown>)[]): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'hookladder-bench-'));
-  cleanUp.push(() => rm(folder, { recursive: true }));
+async function writeBundle(path: string): Promise<string> {
   const bundle = await bundleWorkflows();
-  const path = join(folder, 'workflows.js');
   await writeFile(path, 'code' in bundle ? bundle.code : '');
   return path;
-}
-
-/** The workers retry refused signals sooner than the SDK does by default: with its 1.7 s we would measure something else. */
-function likeTheWorkers() {
-  return makeGrpcRetryInterceptor(
-    defaultGrpcRetryOptions({
-      initialIntervalMs: () => 30,
-      factor: 1.5,
-      maxIntervalMs: () => 500,
-      maxAttempts: 40,
-    }),
-  );
 }

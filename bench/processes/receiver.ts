@@ -1,6 +1,7 @@
 /** A webhook receiver as a process of its own, told by its parent how to answer which path. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Reply } from '../child.ts';
 
 /** A status to answer with, or never to answer. */
 export type Answer = number | 'hang';
@@ -13,14 +14,13 @@ export interface Arrival {
   readonly answer: Answer;
 }
 
-/** What the parent asks; each is answered with an {@link ReceiverReply} of the same number. */
+/** What the parent asks; each is answered with a {@link Reply} of the same number. */
 export type ReceiverCall = { readonly number: number } & (
   | { readonly ask: 'answer'; readonly path: string; readonly answer: Answer }
   | { readonly ask: 'count'; readonly path: string }
   | { readonly ask: 'arrivals'; readonly path: string }
 );
-export type ReceiverReply =
-  { readonly port: number } | { readonly number: number; readonly result: number | readonly Arrival[] };
+export type ReceiverResult = number | readonly Arrival[];
 
 const answers = new Map<string, Answer>();
 const arrivals = new Map<string, Arrival[]>();
@@ -37,7 +37,7 @@ const server = createServer((request, response) => {
   });
 });
 
-function resultOf(call: ReceiverCall): number | readonly Arrival[] {
+function resultOf(call: ReceiverCall): ReceiverResult {
   switch (call.ask) {
     case 'answer':
       answers.set(call.path, call.answer);
@@ -49,10 +49,9 @@ function resultOf(call: ReceiverCall): number | readonly Arrival[] {
   }
 }
 
-function reply(message: ReceiverReply): void {
-  process.send?.(message);
-}
-
-process.on('message', (call: ReceiverCall) => reply({ number: call.number, result: resultOf(call) }));
+process.on('message', (call: ReceiverCall) => {
+  process.send?.({ number: call.number, result: resultOf(call) } satisfies Reply<ReceiverResult>);
+});
 process.on('disconnect', () => process.exit());
-server.listen(0, '127.0.0.1', () => reply({ port: (server.address() as AddressInfo).port }));
+// The first message tells the port.
+server.listen(0, '127.0.0.1', () => process.send?.((server.address() as AddressInfo).port));

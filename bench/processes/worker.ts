@@ -2,27 +2,26 @@
 import { destination } from 'pino';
 import { installLogging } from '../../src/logging.ts';
 import { startWorkers, type WorkersOptions } from '../../src/workers.ts';
+import { temporalOf } from '../temporal.ts';
 
 /** What of the workers' options differs between scenarios. */
 export interface WorkerArguments extends Pick<
   WorkersOptions,
   'policy' | 'maxConcurrentAttempts' | 'maxAttemptsPerMerchant'
 > {
-  readonly address: string;
-  readonly namespace: string;
   readonly keys: string;
   readonly bundlePath: string;
+  /** A file for the log at the level that workers have by default; without it only errors are told. */
+  readonly logFile?: string;
 }
 
-const { address, namespace, keys, bundlePath, ...options } = JSON.parse(
-  process.argv[2] ?? '',
-) as WorkerArguments;
+const { keys, bundlePath, logFile, ...options } = JSON.parse(process.argv[2] ?? '') as WorkerArguments;
 // The standard output belongs to the figures.
-installLogging('error', destination(2));
+if (logFile === undefined) installLogging('error', destination(2));
+else installLogging('info', destination(logFile));
 const { done } = await startWorkers({
   ...options,
-  connection: { address },
-  namespace,
+  ...temporalOf(process.env),
   secretKeys: { keys },
   allowedNetworks: ['127.0.0.0/8'],
   workflowBundle: { codePath: bundlePath },

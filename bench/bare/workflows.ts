@@ -1,0 +1,25 @@
+import { proxyActivities, setHandler, sleep } from '@temporalio/workflow';
+import { defaultPolicy } from '../../src/policy/policy.ts';
+import { isAsleepQuery, type BareActivities, type BarePost } from './messages.ts';
+
+const { attemptTimeoutMs, attemptOverheadMs, maxAgeMs } = defaultPolicy;
+
+/** The limits of the product's attempt, and Temporal's own retries. */
+const { post } = proxyActivities<BareActivities>({
+  startToCloseTimeout: attemptTimeoutMs + attemptOverheadMs,
+  scheduleToCloseTimeout: maxAgeMs + attemptTimeoutMs,
+});
+
+/** The floor: one POST and nothing else. */
+export async function barePost(request: BarePost): Promise<void> {
+  await post(request);
+}
+
+/** One POST, whatever the answer, and a long sleep. */
+export async function bareSleeper(request: BarePost, sleepMs: number): Promise<void> {
+  let asleep = false;
+  setHandler(isAsleepQuery, () => asleep);
+  await post({ ...request, anyAnswer: true });
+  asleep = true;
+  await sleep(sleepMs);
+}

@@ -1,0 +1,79 @@
+import { medianFigure, type Figure, type Goal } from '../figures.ts';
+import type { Cpu } from './sides.ts';
+
+/** Rounds of the two sides. */
+export interface Rounds<T> {
+  readonly product: readonly T[];
+  readonly bare: readonly T[];
+}
+
+/** Rounds differ so much that no figure can be given; run again when the machine has nothing else to do. */
+export class Unsteady extends Error {
+  override readonly name = 'Unsteady';
+  readonly code = 'BENCH_UNSTEADY';
+}
+
+/** Above this the rounds say more about the machine than about the program. */
+const MOST_DIFFERENCE = 0.3;
+
+/** A B A B …: whatever else the machine does meets both alike. */
+export async function inTurn<T>(
+  count: number,
+  bare: (round: number) => Promise<T>,
+  product: (round: number) => Promise<T>,
+): Promise<Rounds<T>> {
+  const rounds = { bare: [] as T[], product: [] as T[] };
+  for (let round = 1; round <= count; round++) {
+    rounds.bare.push(await bare(round));
+    rounds.product.push(await product(round));
+  }
+  return rounds;
+}
+
+/** @throws {@link Unsteady} */
+export function mustBeSteady(what: string, rounds: readonly number[]): void {
+  const [least, most] = [Math.min(...rounds), Math.max(...rounds)];
+  if (most <= least * (1 + MOST_DIFFERENCE)) return;
+  const shown = rounds.map((value) => value.toFixed(1)).join(', ');
+  throw new Unsteady(
+    `${what}: CPU ms per delivery differ by more than ${MOST_DIFFERENCE * 100} % between rounds (${shown}): ` +
+      'the machine is busy with something else; not reported',
+  );
+}
+
+/**
+ * CPU per delivery of both sides and their ratio, round by round.
+ * @throws {@link Unsteady}
+ */
+export function cpuFigures(what: string, { bare, product }: Rounds<Cpu>, goal?: Goal): Figure[] {
+  const sums = { bare: bare.map(({ sum }) => sum), product: product.map(({ sum }) => sum) };
+  mustBeSteady(`${what}, bare`, sums.bare);
+  mustBeSteady(`${what}, product`, sums.product);
+  const ratios = sums.bare.map((sum, round) => sum / (sums.product[round] ?? Number.NaN));
+  const ms = 'ms';
+  const figures = [
+    medianFigure(`${what}: floor ÷ product, CPU per delivery`, '×', ratios, goal),
+    medianFigure(`${what}: floor, CPU per delivery`, ms, sums.bare),
+    medianFigure(`${what}: product, CPU per delivery`, ms, sums.product),
+    medianFigure(
+      `${what}: floor, of it the worker`,
+      ms,
+      bare.map(({ worker }) => worker),
+    ),
+    medianFigure(
+      `${what}: product, of it the worker`,
+      ms,
+      product.map(({ worker }) => worker),
+    ),
+  ];
+  if (ofServer(bare).length === 0) return figures;
+  return [
+    ...figures,
+    medianFigure(`${what}: floor, of it the server`, ms, ofServer(bare)),
+    medianFigure(`${what}: product, of it the server`, ms, ofServer(product)),
+  ];
+}
+
+function ofServer(cpus: readonly Cpu[]): number[] {
+  return cpus.flatMap(({ server }) => server ?? []);
+}
