@@ -27,14 +27,14 @@ export type { ListedDelivery };
 export type { RedeliverOutcome } from './client/delivery-handle.ts';
 export type { Intervention } from './policy/interventions.ts';
 export type { Standing } from './deliveries.ts';
-export type { EndpointSettings } from './endpoints.ts';
+export type { EndpointSettings, RotationOptions } from './endpoints.ts';
 export type { Problem } from './contract.ts';
 export type { DeliveryState, DeliveryStatus } from './policy/status.ts';
 export type { FailureReason } from './policy/ladders.ts';
 export type { Verdict } from './policy/verdicts.ts';
 export type { Cause } from './policy/gate.ts';
 export type { Transition } from './workflows/merchant-state.ts';
-export type { MerchantStatus, TryNowOutcome } from './workflows/messages.ts';
+export type { EndpointView, MerchantStatus, TryNowOutcome } from './workflows/messages.ts';
 
 /** How the client reaches Temporal and what it may do. */
 export interface HookladderOptions {

@@ -1,9 +1,14 @@
 import { lookup } from 'node:dns/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Duration } from '@temporalio/common';
+import { msToNumber } from '@temporalio/common/lib/time.js';
 import * as v from 'valibot';
 import { problemsOf } from './contract.ts';
+import { customHeadersSchema } from './custom-headers.ts';
 import { InvalidEndpoint } from './errors.ts';
 import type { AddressGuard } from './http/address-guard.ts';
+import type { Cause } from './policy/gate.ts';
+import { LONGEST_ROTATION_MS } from './policy/rotation.ts';
 
 /** An endpoint as it is set. */
 export interface EndpointSettings {
@@ -11,8 +16,20 @@ export interface EndpointSettings {
   readonly url: string;
   /** The signing secret, 16 to 128 bytes of UTF-8; `whsec_` and base64 for Standard Webhooks. */
   readonly secret: string;
-  /** R63: a second secret that will follow the first. */
-  readonly nextSecret?: string;
+  /**
+   * R72: sent with each webhook beside the product's own headers, at most 512 bytes in all. Values may be credentials:
+   * they are sealed like the secret and never shown.
+   */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** R63: how a signing secret is replaced. */
+export interface RotationOptions extends Cause {
+  /**
+   * How long the old secret stays the first, milliseconds or such as `'7 days'`; 24 hours by default. 0 replaces it at
+   * once, for one that has leaked.
+   */
+  readonly keepOldFor?: Duration;
 }
 
 const secretSchema = v.pipe(
@@ -23,15 +40,22 @@ const secretSchema = v.pipe(
     return bytes >= 16 && bytes <= 128;
   }, 'must be 16 to 128 bytes'),
   v.check(
-    (text) => !text.startsWith('whsec_') || /^[A-Za-z0-9+/]+={0,2}$/.test(text.slice(6)),
-    'that starts with "whsec_" must go on with base64',
+    (text) => !text.startsWith('whsec_') || isBase64(text.slice(6)),
+    'that starts with "whsec_" must go on with base64, with its padding',
   ),
 );
+
+/** Other verifiers refuse what Node would decode leniently. */
+function isBase64(text: string): boolean {
+  return text !== '' && Buffer.from(text, 'base64').toString('base64') === text;
+}
+
+const tooLong = 'must be at most 1,024 characters, also once it is written in ASCII';
 
 const urlSchema = (allowHttp: boolean) =>
   v.pipe(
     v.string('must be a string'),
-    v.maxLength(1024, 'must be at most 1,024 characters'),
+    v.maxLength(1024, tooLong),
     v.check((text) => !/[\p{Cc}\s]/u.test(text), 'must not contain control characters or spaces'),
     v.check((text) => text.isWellFormed() && URL.canParse(text), 'must be an absolute URL'),
     v.check(
@@ -50,6 +74,7 @@ const urlSchema = (allowHttp: boolean) =>
       url.hash = '';
       return url.href;
     }),
+    v.maxLength(1024, tooLong),
   );
 
 /**
@@ -60,11 +85,43 @@ export function checkEndpointSettings(settings: EndpointSettings, allowHttp: boo
   const schema = v.strictObject({
     url: urlSchema(allowHttp),
     secret: secretSchema,
-    nextSecret: v.exactOptional(secretSchema),
+    headers: v.exactOptional(customHeadersSchema),
   });
   const result = v.safeParse(schema, settings, { abortPipeEarly: true });
   if (!result.success) throw new InvalidEndpoint(problemsOf(result.issues));
   return result.output;
+}
+
+const rotationSchema = v.strictObject({
+  newSecret: secretSchema,
+  keepOldFor: v.pipe(
+    v.unknown(),
+    v.transform(milliseconds),
+    v.number('must be milliseconds, or a text such as "7 days"'),
+    v.minValue(0, 'must not be negative'),
+    v.maxValue(LONGEST_ROTATION_MS, 'must be at most 366 days'),
+  ),
+  by: v.exactOptional(v.string('must be a string')),
+  why: v.exactOptional(v.string('must be a string')),
+});
+
+/**
+ * R63: checks a rotation, and puts in the default of 24 hours.
+ * @throws {@link InvalidEndpoint} that names each field and the remedy, and never a secret.
+ */
+export function checkRotation(newSecret: string, { keepOldFor = '24 hours', ...cause }: RotationOptions) {
+  const result = v.safeParse(rotationSchema, { newSecret, keepOldFor, ...cause }, { abortPipeEarly: true });
+  if (!result.success) throw new InvalidEndpoint(problemsOf(result.issues));
+  const { keepOldFor: keepOldForMs, ...rest } = result.output;
+  return { ...rest, keepOldForMs };
+}
+
+function milliseconds(duration: unknown): unknown {
+  try {
+    return Math.ceil(msToNumber(duration as Duration));
+  } catch {
+    return undefined;
+  }
 }
 
 /** A name is given this long to be resolved when an endpoint is set. */

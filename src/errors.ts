@@ -42,6 +42,26 @@ export class InvalidFilter extends HookladderError {
   }
 }
 
+/** R63: a merchant without an endpoint has no secret to replace. */
+export class NoEndpoint extends HookladderError {
+  readonly code = 'NO_ENDPOINT';
+  constructor(merchantId: string) {
+    super(
+      `merchant ${merchantId} has no endpoint, so no secret to replace: set its endpoint with the new secret`,
+    );
+  }
+}
+
+/** R63: there is no second secret that could be promoted. */
+export class NoRotation extends HookladderError {
+  readonly code = 'NO_ROTATION';
+  constructor(merchantId: string) {
+    super(
+      `merchant ${merchantId} has one secret only: rotateSecret was not called, or the old secret has been dropped already`,
+    );
+  }
+}
+
 /** R70: the id belongs to a delivery with another body or type. */
 export class IdConflict extends HookladderError {
   readonly code = 'ID_CONFLICT';

@@ -23,8 +23,8 @@ const IV_BYTES = 12;
 const TAG_BYTES = 16;
 
 /**
- * Seals merchants' signing secrets with AES-256-GCM, so that they are never in clear in Temporal's store
- * or UI. The merchant id is bound in: a sealed secret opens for its own merchant only.
+ * Seals what is secret of merchants with AES-256-GCM, so that it is never in clear in Temporal's store or UI. What it
+ * belongs to is bound in: a sealed signing secret opens for its own merchant id only.
  */
 export class SecretBox {
   private readonly source: KeySource;
@@ -34,19 +34,19 @@ export class SecretBox {
   }
 
   /** @throws {@link SecretKeyError} if no key can be read. */
-  async seal(merchantId: string, secret: string): Promise<SealedSecret> {
+  async seal(boundTo: string, secret: string): Promise<SealedSecret> {
     const [first] = await this.keys();
     if (first === undefined) throw new SecretKeyError('there is no key to seal secrets with');
     const [id, key] = first;
     const iv = randomBytes(IV_BYTES);
-    const cipher = createCipheriv('aes-256-gcm', key, iv).setAAD(Buffer.from(merchantId));
+    const cipher = createCipheriv('aes-256-gcm', key, iv).setAAD(Buffer.from(boundTo));
     const sealed = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()]);
     const packed = Buffer.concat([iv, cipher.getAuthTag(), sealed]).toString('base64url');
     return [PREFIX, id, packed].join(':') as SealedSecret;
   }
 
   /** @throws {@link SecretKeyError} if the key is not at hand or the seal is broken. */
-  async open(merchantId: string, sealed: SealedSecret): Promise<string> {
+  async open(boundTo: string, sealed: SealedSecret): Promise<string> {
     const [prefix, id, packed] = sealed.split(':');
     if (prefix !== PREFIX || id === undefined || packed === undefined) {
       throw new SecretKeyError(
@@ -59,7 +59,7 @@ export class SecretBox {
     const bytes = Buffer.from(packed, 'base64url');
     try {
       const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, IV_BYTES))
-        .setAAD(Buffer.from(merchantId))
+        .setAAD(Buffer.from(boundTo))
         .setAuthTag(bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));
       return (
         decipher.update(bytes.subarray(IV_BYTES + TAG_BYTES), undefined, 'utf8') + decipher.final('utf8')

@@ -2,6 +2,7 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { activityInfo, ApplicationFailure, log } from '@temporalio/activity';
 import { signatureHeaders, type SigningSecrets } from '../http/signatures.ts';
+import { openHeaders } from '../custom-headers.ts';
 import type { Sender } from '../http/sender.ts';
 import { askGate, type Endpoint, type GateAnswer } from '../policy/gate.ts';
 import { hasFailed, verdictInWords, type Verdict } from '../policy/verdicts.ts';
@@ -24,6 +25,12 @@ export interface DeliveryDependencies {
 
 /** After a POST a report is waited for this long, milliseconds; one that is not durable by then rides with a later batch. */
 const REPORT_WITHIN_MS = 3_000;
+
+/** What of an endpoint is sealed. */
+interface OpenedSecrets extends SigningSecrets {
+  /** R72: custom headers. */
+  readonly headers: Readonly<Record<string, string>>;
+}
 
 type Passed = Extract<GateAnswer, { pass: true }>;
 
@@ -107,22 +114,20 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
     });
   }
 
-  async function openSecrets(merchantId: string, { secret, nextSecret }: Endpoint): Promise<SigningSecrets> {
+  async function openSecrets(merchantId: string, endpoint: Endpoint): Promise<OpenedSecrets> {
+    const { secret, next } = endpoint;
     try {
       return {
         secret: await deps.secrets.open(merchantId, secret),
-        ...(nextSecret === undefined ? {} : { nextSecret: await deps.secrets.open(merchantId, nextSecret) }),
+        ...(next === undefined ? {} : { nextSecret: await deps.secrets.open(merchantId, next.secret) }),
+        headers: await openHeaders(deps.secrets, merchantId, endpoint),
       };
     } catch (error) {
-      throw ownFault('the signing secret cannot be opened', error);
+      throw ownFault('the secrets of the endpoint cannot be opened', error);
     }
   }
 
-  async function post(
-    endpoint: Endpoint,
-    secrets: SigningSecrets,
-    request: AttemptRequest,
-  ): Promise<Verdict> {
+  async function post(endpoint: Endpoint, secrets: OpenedSecrets, request: AttemptRequest): Promise<Verdict> {
     const body = Buffer.from(request.body, 'utf8');
     const signable = { webhookId: request.gate.webhookId, timestamp: Math.floor(Date.now() / 1_000), body };
     const headers = {
@@ -131,6 +136,7 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
       ...signatureHeaders(signable, secrets),
       'X-Webhook-Attempt': String(request.attempt),
       'X-Webhook-Created-At': request.createdAt,
+      ...secrets.headers,
     };
     try {
       return await deps.sender.post({ url: endpoint.url, headers, body, timeoutMs: request.timeoutMs });

@@ -1,20 +1,30 @@
 import type { SignalDefinition } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GATE_MEMO, merchantWorkflowId } from '../contract.ts';
-import { checkEndpointHost, checkEndpointSettings, type EndpointSettings } from '../endpoints.ts';
-import { MerchantNotFound, SecretKeyMissing } from '../errors.ts';
+import { sealHeaders } from '../custom-headers.ts';
+import {
+  checkEndpointHost,
+  checkEndpointSettings,
+  checkRotation,
+  type EndpointSettings,
+  type RotationOptions,
+} from '../endpoints.ts';
+import { MerchantNotFound, NoEndpoint, NoRotation, SecretKeyMissing } from '../errors.ts';
 import type { AddressGuard } from '../http/address-guard.ts';
 import { signalMerchant } from '../merchants.ts';
-import type { Cause, Endpoint, GateView } from '../policy/gate.ts';
+import type { Cause, GateView } from '../policy/gate.ts';
 import type { PolicyOverrides } from '../policy/policy.ts';
 import type { SecretBox } from '../secrets.ts';
 import {
   merchantQuery,
   pauseSignal,
+  promoteSecretSignal,
   removeEndpointSignal,
   resetBreakerSignal,
   resumeSignal,
+  rotateSecretSignal,
   setEndpointSignal,
+  type EndpointView,
   type MerchantStatus,
 } from '../workflows/messages.ts';
 import type { TemporalCalls } from './temporal-calls.ts';
@@ -26,7 +36,7 @@ const APPLIED_POLL_MS = 50;
 /** A merchant as it stands. Secrets are never handed out. */
 export interface MerchantDescription {
   readonly merchantId: string;
-  readonly endpoint?: { readonly url: string; readonly hasNextSecret: boolean };
+  readonly endpoint?: EndpointView;
   /** Deliveries in the waiting room. */
   readonly held: number;
   /** Whether held deliveries are being released. */
@@ -64,20 +74,44 @@ export class MerchantHandle {
 
   /**
    * R50, R72: sets where this merchant receives webhooks, in place of what was set before; deliveries held for
-   * want of an address start. The secret is sealed before it leaves this process.
+   * want of an address start. The secret and the headers are sealed before they leave this process. What is left out is
+   * not kept: headers go, and a rotation of the secret ends (R63).
    * @throws {@link InvalidEndpoint}, {@link SecretKeyMissing}, {@link TemporalUnavailable}
    */
   async setEndpoint(settings: EndpointSettings): Promise<EndpointChange> {
-    const { url, secret, nextSecret } = checkEndpointSettings(settings, this.settings.allowHttp);
-    const { secrets } = this.settings;
-    if (secrets === undefined) throw new SecretKeyMissing();
+    const { url, secret, headers = {} } = checkEndpointSettings(settings, this.settings.allowHttp);
+    const { merchantId, box } = this;
     const taken = await checkEndpointHost(url, this.settings.guard);
-    const endpoint: Endpoint = {
+    const hasHeaders = Object.keys(headers).length > 0;
+    const endpoint = {
       url,
-      secret: await secrets.seal(this.merchantId, secret),
-      ...(nextSecret === undefined ? {} : { nextSecret: await secrets.seal(this.merchantId, nextSecret) }),
+      secret: await box.seal(merchantId, secret),
+      ...(hasHeaders ? { headers: await sealHeaders(box, merchantId, url, headers) } : {}),
     };
     return { ...(await this.change(setEndpointSignal, endpoint)), ...taken };
+  }
+
+  /**
+   * R63: replaces the signing secret while receivers change over. Until the new one is promoted, by
+   * {@link promoteSecret} or when `keepOldFor` ends, `X-Webhook-Signature` stays with the old one,
+   * `X-Webhook-Signature-Next` carries the new one, and `webhook-signature` both. Another rotation before that replaces
+   * the new one; the old one stays.
+   * @throws {@link InvalidEndpoint}, {@link NoEndpoint}, {@link SecretKeyMissing}, {@link TemporalUnavailable}
+   */
+  async rotateSecret(newSecret: string, options: RotationOptions = {}): Promise<Change> {
+    const { newSecret: secret, ...rotation } = checkRotation(newSecret, options);
+    const { merchantId, box } = this;
+    if ((await this.gate())?.endpoint === undefined) throw new NoEndpoint(merchantId);
+    return await this.change(rotateSecretSignal, { secret: await box.seal(merchantId, secret), ...rotation });
+  }
+
+  /**
+   * R63: ends a rotation now: the new secret is the only one, and the old one is dropped.
+   * @throws {@link NoRotation} if there is one secret only; {@link TemporalUnavailable}
+   */
+  async promoteSecret(cause: Cause = {}): Promise<Change> {
+    if ((await this.gate())?.endpoint?.next === undefined) throw new NoRotation(this.merchantId);
+    return await this.change(promoteSecretSignal, cause);
   }
 
   /**
@@ -137,6 +171,12 @@ export class MerchantHandle {
     const { gate, held } = await this.calls.askWorker(() => this.entity().query(merchantQuery));
     const { endpoint, draining } = gate;
     return { merchantId, ...(endpoint === undefined ? {} : { endpoint }), held, draining };
+  }
+
+  private get box(): SecretBox {
+    const { secrets } = this.settings;
+    if (secrets === undefined) throw new SecretKeyMissing();
+    return secrets;
   }
 
   /** An operator who misspells an id must not think that it was done. */

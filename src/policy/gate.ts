@@ -8,7 +8,22 @@ export interface Endpoint {
   /** The secret that receivers verify with today. */
   readonly secret: SealedSecret;
   /** R63: the secret that will follow it. */
-  readonly nextSecret?: SealedSecret;
+  readonly next?: NextSecret;
+  readonly headers?: SealedHeaders;
+}
+
+/** R63. */
+export interface NextSecret {
+  readonly secret: SealedSecret;
+  /** When it takes the place of the old one by itself, Unix milliseconds. */
+  readonly promoteAt: number;
+}
+
+/** R72: headers that are sent with each webhook of one endpoint beside the product's own. */
+export interface SealedHeaders {
+  readonly names: readonly string[];
+  /** In the order of the names; they may be credentials. */
+  readonly values: SealedSecret;
 }
 
 /**

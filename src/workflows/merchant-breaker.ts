@@ -20,16 +20,18 @@ import { GATE_MEMO, merchantWorkflowId } from '../contract.ts';
 import { policyWith, type PolicyOverrides } from '../policy/policy.ts';
 import type { GateView } from '../policy/gate.ts';
 import type { Place } from '../policy/waiting-room.ts';
-import { asCause, asEndpoint, asReport } from './message-checks.ts';
+import { asCause, asEndpoint, asReport, asRotation } from './message-checks.ts';
 import { merchantInWords, merchantStatus } from './merchant-words.ts';
 import { MerchantState, recovered, type MerchantSnapshot } from './merchant-state.ts';
 import {
   merchantQuery,
   pauseSignal,
+  promoteSecretSignal,
   removeEndpointSignal,
   reportSignal,
   resetBreakerSignal,
   resumeSignal,
+  rotateSecretSignal,
   setEndpointSignal,
 } from './messages.ts';
 
@@ -95,6 +97,12 @@ export async function merchantBreaker(input: MerchantInput): Promise<void> {
     if (endpoint === undefined) return ignore('setEndpoint');
     apply((now) => state.setEndpoint(endpoint, now));
   });
+  setHandler(rotateSecretSignal, (message) => {
+    const rotation = asRotation(message);
+    if (rotation === undefined) return ignore('rotateSecret');
+    apply((now) => state.rotateSecret(rotation, now));
+  });
+  setHandler(promoteSecretSignal, (message) => apply((now) => state.promoteSecret(asCause(message), now)));
   setHandler(removeEndpointSignal, (message) => apply((now) => state.removeEndpoint(asCause(message), now)));
   setHandler(resetBreakerSignal, (message) => apply((now) => state.reset(asCause(message), now)));
   setHandler(pauseSignal, (message) => apply((now) => state.pause(asCause(message), now)));

@@ -1,6 +1,7 @@
 import * as breaker from '../policy/circuit.ts';
 import type { Cause, CircuitView, Endpoint, GateView, Pausing } from '../policy/gate.ts';
 import type { Policy } from '../policy/policy.ts';
+import { promote, promotionDueAt, rotate } from '../policy/rotation.ts';
 import {
   beginRelease,
   endRelease,
@@ -14,9 +15,9 @@ import {
   type Place,
   type WaitingRoom,
 } from '../policy/waiting-room.ts';
-import type { Report } from './messages.ts';
+import type { Report, Rotation } from './messages.ts';
 
-/** A change of the circuit or of what holds a merchant's deliveries, with who caused it. */
+/** A change of the circuit, of what holds a merchant's deliveries or of its secrets, with who caused it. */
 export interface Transition extends Cause {
   readonly at: number;
   /** R41: what opened it. */
@@ -32,6 +33,9 @@ export interface Transition extends Cause {
     | 'recovered'
     | 'address-set'
     | 'address-removed'
+    | 'secret-rotated'
+    | 'secret-promoted'
+    | 'rotation-ended'
     | 'paused'
     | 'resumed';
 }
@@ -131,13 +135,36 @@ export class MerchantState {
     return this.view();
   }
 
-  /** R50: a different address clears the window and ends the running pause; a change of secrets alone does not. */
-  setEndpoint(endpoint: Endpoint, now: number): void {
+  /**
+   * R50: a different address clears the window and ends the running pause; a change of secrets alone does not. R63: it
+   * ends a rotation: the secret that is set is the only one.
+   */
+  setEndpoint(endpoint: Omit<Endpoint, 'next'>, now: number): void {
     if (endpoint.url !== this.known.lastUrl) {
       this.set({ circuit: breaker.addressChanged(this.known.circuit), lastUrl: endpoint.url });
       this.note(now, 'address-set');
     }
+    if (this.known.endpoint?.next !== undefined) {
+      this.note(now, 'rotation-ended', { why: 'the endpoint was set, with one secret' });
+    }
     this.set({ endpoint });
+  }
+
+  /** R63. Without an endpoint there is nothing to replace. */
+  rotateSecret({ secret, keepOldForMs, ...cause }: Rotation, now: number): void {
+    const { endpoint } = this.known;
+    if (endpoint === undefined) return;
+    this.set({ endpoint: rotate(endpoint, { secret, promoteAt: now + keepOldForMs }) });
+    this.note(now, 'secret-rotated', cause);
+    this.promoteIfDue(now);
+  }
+
+  /** R63. With one secret only there is nothing to promote. */
+  promoteSecret(cause: Cause, now: number): void {
+    const { endpoint } = this.known;
+    if (endpoint?.next === undefined) return;
+    this.set({ endpoint: promote(endpoint) });
+    this.note(now, 'secret-promoted', cause);
   }
 
   /** R50: a permit that is out cannot be used any more. */
@@ -182,8 +209,9 @@ export class MerchantState {
     for (const webhookId of report.left) this.room = leave(this.room, webhookId);
   }
 
-  /** R44, R46, R48: what time alone changes. */
+  /** R44, R46, R48, R63: what time alone changes. */
   tick(now: number): void {
+    this.promoteIfDue(now);
     const before = this.known.circuit;
     const circuit = breaker.tick(before, now);
     if (circuit !== before) {
@@ -198,11 +226,7 @@ export class MerchantState {
 
   /** When {@link tick} has something to do next, Unix milliseconds. */
   nextTickAt(): number {
-    const { circuit, drainPausedUntil } = this.known;
-    const drainAt = drainPausedUntil ?? Number.POSITIVE_INFINITY;
-    if (circuit.state === 'open') return circuit.until;
-    if (circuit.state === 'half-open') return circuit.permit?.deadline ?? Number.POSITIVE_INFINITY;
-    return drainAt;
+    return Math.min(this.nextCircuitTickAt(), promotionDueAt(this.known.endpoint));
   }
 
   /** R44: whether a trial is due and somebody waits for it. */
@@ -242,6 +266,19 @@ export class MerchantState {
   /** R48: the delivery that was to make the trial has ended: the permit goes to the next. */
   takeBack(permit: number): void {
     this.set({ circuit: breaker.giveBack(this.known.circuit, permit) });
+  }
+
+  private nextCircuitTickAt(): number {
+    const { circuit, drainPausedUntil } = this.known;
+    const drainAt = drainPausedUntil ?? Number.POSITIVE_INFINITY;
+    if (circuit.state === 'open') return circuit.until;
+    if (circuit.state === 'half-open') return circuit.permit?.deadline ?? Number.POSITIVE_INFINITY;
+    return drainAt;
+  }
+
+  private promoteIfDue(now: number): void {
+    if (now < promotionDueAt(this.known.endpoint)) return;
+    this.promoteSecret({ why: 'the old secret was kept until now' }, now);
   }
 
   private trialPlace(): Place | undefined {

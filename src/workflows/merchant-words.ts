@@ -1,7 +1,7 @@
-import type { GateView } from '../policy/gate.ts';
+import type { Endpoint, GateView } from '../policy/gate.ts';
 import type { Policy } from '../policy/policy.ts';
 import type { MerchantState } from './merchant-state.ts';
-import type { MerchantStatus } from './messages.ts';
+import type { EndpointView, MerchantStatus } from './messages.ts';
 
 /** A merchant's entity as people and tools see it. */
 export function merchantStatus(merchantId: string, state: MerchantState, policy: Policy): MerchantStatus {
@@ -13,7 +13,7 @@ export function merchantStatus(merchantId: string, state: MerchantState, policy:
     summary: merchantInWords(state.view(), state.held),
     gate: {
       ...gate,
-      ...(endpoint && { endpoint: { url: endpoint.url, hasNextSecret: endpoint.nextSecret !== undefined } }),
+      ...(endpoint && { endpoint: endpointView(endpoint) }),
     },
     samples: window.length,
     failed: window.filter(({ failed }) => failed).length,
@@ -21,6 +21,10 @@ export function merchantStatus(merchantId: string, state: MerchantState, policy:
     drainPerSecond: policy.drain.perSecond,
     transitions,
   };
+}
+
+function endpointView({ url, headers, next }: Endpoint): EndpointView {
+  return { url, headers: headers?.names ?? [], ...(next && { promoteAt: next.promoteAt }) };
 }
 
 /** How a merchant stands, in a sentence for the Temporal UI. */
@@ -31,7 +35,11 @@ export function merchantInWords(view: GateView, held: number): string {
     return `paused by ${by} since ${time(since)} (${why}); breaker ${view.circuit.state}; ${waiting}`;
   }
   if (view.endpoint === undefined) return `no address; ${waiting}`;
-  const { url } = view.endpoint;
+  const { next } = view.endpoint;
+  const url =
+    next === undefined
+      ? view.endpoint.url
+      : `${view.endpoint.url}; two secrets until ${time(next.promoteAt)}`;
   switch (view.circuit.state) {
     case 'open':
       return `breaker open until ${time(view.circuit.until)}, pause ${view.circuit.pause} in a row; ${waiting}; ${url}`;

@@ -3,7 +3,8 @@ import { checkId } from '../contract.ts';
 import type { Cause, Endpoint, SealedSecret } from '../policy/gate.ts';
 import type { Release } from '../policy/gate-calls.ts';
 import type { Redelivery } from '../policy/interventions.ts';
-import type { Report } from './messages.ts';
+import { LONGEST_ROTATION_MS } from '../policy/rotation.ts';
+import type { Report, Rotation } from './messages.ts';
 
 // Anyone with access to the namespace can send a signal: what does not have the right shape is ignored,
 // since an exception in a handler would block the workflow for good.
@@ -12,6 +13,7 @@ const number = v.pipe(v.number(), v.finite());
 /** Generous: what is kept here is carried in the memo and over continue-as-new, which must stay small. */
 const LONGEST_URL = 10_000;
 const LONGEST_SEALED = 1_000;
+const LONGEST_NAMES = 1_000;
 const sealed = v.custom<SealedSecret>(
   (value) => typeof value === 'string' && value.length > 0 && value.length <= LONGEST_SEALED,
 );
@@ -23,7 +25,19 @@ const webhookId = v.pipe(
 const endpointSchema = v.object({
   url: v.pipe(v.string(), v.maxLength(LONGEST_URL), v.regex(/^https?:/), v.url()),
   secret: sealed,
-  nextSecret: v.exactOptional(sealed),
+  headers: v.exactOptional(
+    v.object({
+      names: v.pipe(
+        v.array(v.string()),
+        v.check((names) => JSON.stringify(names).length <= LONGEST_NAMES),
+      ),
+      values: sealed,
+    }),
+  ),
+});
+const rotationSchema = v.object({
+  secret: sealed,
+  keepOldForMs: v.pipe(number, v.minValue(0), v.maxValue(LONGEST_ROTATION_MS)),
 });
 const bit = v.union([v.literal(0), v.literal(1)]);
 const reportSchema = v.object({
@@ -48,7 +62,12 @@ const redeliverySchema = v.object({
   ...causeSchema.entries,
 });
 
-export const asEndpoint = (message: unknown): Endpoint | undefined => parsed(endpointSchema, message);
+export const asEndpoint = (message: unknown): Omit<Endpoint, 'next'> | undefined =>
+  parsed(endpointSchema, message);
+export const asRotation = (message: unknown): Rotation | undefined => {
+  const rotation = parsed(rotationSchema, message);
+  return rotation && { ...rotation, ...asCause(message) };
+};
 export const asReport = (message: unknown): Report | undefined => parsed(reportSchema, message);
 /** Who and why: an operator who leaves it out, or misspells it, is obeyed all the same. */
 export const asCause = (message: unknown): Cause => parsed(causeSchema, message) ?? {};

@@ -3,7 +3,7 @@ import type { FailureReason } from '../policy/ladders.ts';
 import type { DeliveryStatus } from '../policy/status.ts';
 import type { Verdict } from '../policy/verdicts.ts';
 import type { Release } from '../policy/gate-calls.ts';
-import type { Cause, Endpoint, HeldReason, GateView } from '../policy/gate.ts';
+import type { Cause, Endpoint, HeldReason, GateView, SealedSecret } from '../policy/gate.ts';
 import type { Place } from '../policy/waiting-room.ts';
 import type { Transition } from './merchant-state.ts';
 
@@ -47,6 +47,22 @@ export interface Report {
   readonly unusedPermits: readonly number[];
 }
 
+/** A merchant's endpoint as people and tools see it: without what is secret. */
+export interface EndpointView {
+  readonly url: string;
+  /** Names of the custom headers. */
+  readonly headers: readonly string[];
+  /** R63: two secrets sign; the new one takes the old one's place then, Unix milliseconds. */
+  readonly promoteAt?: number;
+}
+
+/** R63. */
+export interface Rotation extends Cause {
+  /** The new one. */
+  readonly secret: SealedSecret;
+  readonly keepOldForMs: number;
+}
+
 /** A merchant's entity as people and tools see it. Times are Unix milliseconds; in the summary RFC 3339. */
 export interface MerchantStatus {
   readonly merchantId: string;
@@ -54,7 +70,7 @@ export interface MerchantStatus {
   readonly summary: string;
   /** What the gate is told, without the secrets. */
   readonly gate: Omit<GateView, 'endpoint'> & {
-    readonly endpoint?: { readonly url: string; readonly hasNextSecret: boolean };
+    readonly endpoint?: EndpointView;
   };
   /** R41: in the window now. */
   readonly samples: number;
@@ -66,7 +82,12 @@ export interface MerchantStatus {
 }
 
 export const reportSignal = defineSignal<[Report]>('report');
-export const setEndpointSignal = defineSignal<[Endpoint]>('setEndpoint');
+/** It takes the place of all that was set before. */
+export const setEndpointSignal = defineSignal<[Omit<Endpoint, 'next'>]>('setEndpoint');
+/** R63: sent by the client, which seals the new secret. */
+export const rotateSecretSignal = defineSignal<[Rotation]>('rotateSecret');
+/** R63: paste it into the Temporal UI; the cause may be left out. */
+export const promoteSecretSignal = defineSignal<[Cause]>('promoteSecret');
 export const removeEndpointSignal = defineSignal<[Cause]>('removeEndpoint');
 /** R49: paste it into the Temporal UI; the cause may be left out. */
 export const resetBreakerSignal = defineSignal<[Cause]>('resetBreaker');

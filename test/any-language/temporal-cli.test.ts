@@ -100,4 +100,17 @@ describe('the documented `temporal` commands', () => {
     expect(stdout).toContain('"state":"held-no-endpoint"');
     expect(await delivery.result()).toMatchObject({ state: 'cancelled', attempts: 0 });
   });
+
+  test('R63 end the replacement of a secret, with who and why, and tell how the merchant stands', async () => {
+    const merchant = client.hooks.merchant(freshMerchant());
+    await merchant.setEndpoint({ url: `${receiver.url}cli`, secret: 'a secret of 20 bytes' });
+    await merchant.rotateSecret('another of 21 bytes !');
+
+    const { exitCode, stdout, stderr } = await runDocumented(2, merchant.merchantId);
+
+    expect([stderr, exitCode]).toEqual(['', 0]);
+    expect(stdout).toContain('secret-promoted');
+    expect(stdout).toContain('they have changed over');
+    expect((await merchant.describe()).endpoint).not.toHaveProperty('promoteAt');
+  });
 });

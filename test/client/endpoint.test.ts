@@ -39,7 +39,9 @@ describe('R72 the syntax of an endpoint', () => {
     ['secret', '16 to 128 bytes', { secret: 'x'.repeat(129) }],
     ['secret', '16 to 128 bytes', { secret: 'я'.repeat(65) }],
     ['secret', 'base64', { secret: 'whsec_not base64 at all' }],
-    ['nextSecret', '16 to 128 bytes', { nextSecret: 'short' }],
+    ['secret', 'padding', { secret: 'whsec_c2l4dGVlbiBieXRlcw' }],
+    ['url', '1,024 characters', { url: `https://merchant.example/${'ü'.repeat(200)}` }],
+    ['url', '1,024 characters', { url: `https://merchant.example/${'x'.repeat(4_000)}` }],
   ])('%s: %s', (field, remedy, change) => {
     const settings = { url, secret, ...change };
     let refusal: unknown;
@@ -150,14 +152,10 @@ describe('a merchant', () => {
     expect(await merchant.setEndpoint({ url, secret })).toMatchObject({ applied: true });
     expect(await merchant.describe()).toEqual({
       merchantId,
-      endpoint: { url, hasNextSecret: false },
+      endpoint: { url, headers: [] },
       held: 0,
       draining: false,
     });
-    expect(await merchant.setEndpoint({ url, secret, nextSecret: 'another of twenty one' })).toMatchObject({
-      applied: true,
-    });
-    expect(await merchant.describe()).toMatchObject({ endpoint: { url, hasNextSecret: true } });
     expect(await merchant.removeEndpoint()).toEqual({ applied: true });
     expect(await merchant.describe()).toEqual({ merchantId, held: 0, draining: false });
   });
@@ -203,7 +201,7 @@ describe('a merchant', () => {
     await merchant.setEndpoint({ url, secret });
     const breaker = await merchant.breaker();
     expect(breaker).toMatchObject({
-      gate: { endpoint: { url, hasNextSecret: false } },
+      gate: { endpoint: { url, headers: [] } },
       summary: `breaker closed; ${url}`,
     });
     expect(JSON.stringify(breaker)).not.toContain('sealed');

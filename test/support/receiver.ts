@@ -5,6 +5,8 @@ import type { AddressInfo } from 'node:net';
 export interface Received {
   readonly path: string;
   readonly headers: IncomingMessage['headers'];
+  /** Names and values in turn, as they were written. */
+  readonly rawHeaders: readonly string[];
   readonly body: Buffer;
   readonly at: number;
 }
@@ -39,7 +41,8 @@ export async function startReceiver(
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
       const path = request.url ?? '/';
-      const seen: Received = { path, headers: request.headers, body: Buffer.concat(chunks), at: Date.now() };
+      const { headers, rawHeaders } = request;
+      const seen: Received = { path, headers, rawHeaders, body: Buffer.concat(chunks), at: Date.now() };
       const nth = received.filter((other) => other.path === path).length;
       received.push(seen);
       void held.then(() => reply(response, current(nth, seen)));
