@@ -3,9 +3,10 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
-    // The SDK's native bridge does not live in worker threads; one server serves the whole suite.
+    // The SDK's native bridge does not live in worker threads.
     pool: 'forks',
-    fileParallelism: false,
+    // Most tests wait most of the time; each file that runs has a server of its own.
+    maxWorkers: 2,
     globalSetup: ['test/support/server.ts'],
     setupFiles: ['test/support/quiet.ts'],
     testTimeout: 60_000,

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isGrpcServiceError, ServiceError, WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { NoWorker, TemporalUnavailable } from '../errors.ts';
 
@@ -9,6 +10,9 @@ const UNAVAILABLE = 14;
 
 /** For a call that waits for something to happen, however long that takes. */
 export const NO_LIMIT = Number.POSITIVE_INFINITY;
+
+/** How soon a workflow is asked again that could not answer just then, milliseconds. */
+const ASK_AGAIN_MS = 200;
 
 /** Calls Temporal within a time limit and turns what it says into the client's own errors. */
 export class TemporalCalls {
@@ -36,13 +40,19 @@ export class TemporalCalls {
   }
 
   /**
-   * A call that a worker must answer.
+   * A call that a worker must answer. One that meets a failed workflow task is made again: an entity that ends a
+   * run while signals arrive has one for a moment, and a bad deploy until it is replaced.
    * @throws {@link NoWorker} if Temporal is there but no worker took it in time.
    */
   async askWorker<T>(operation: () => Promise<T>, limitMs = this.limitMs): Promise<T> {
+    const deadline = Date.now() + limitMs;
     try {
       return await this.call(operation, limitMs);
     } catch (error) {
+      if (isTaskFailed(error) && Date.now() + ASK_AGAIN_MS < deadline) {
+        await sleep(ASK_AGAIN_MS);
+        return await this.askWorker(operation, deadline - Date.now());
+      }
       const waitedForWorker = error instanceof TemporalUnavailable && grpcCode(error.cause) !== UNAVAILABLE;
       if (grpcCode(error) === FAILED_PRECONDITION || (waitedForWorker && (await this.isReachable()))) {
         throw new NoWorker(error);
@@ -73,6 +83,12 @@ export class TemporalCalls {
 function isTimeout(error: unknown, deadline: number): boolean {
   const code = grpcCode(error);
   return code === DEADLINE_EXCEEDED || (code === CANCELLED && Date.now() >= deadline);
+}
+
+/** Told in words only. */
+function isTaskFailed(error: unknown): boolean {
+  const cause = error instanceof ServiceError ? error.cause : error;
+  return isGrpcServiceError(cause) && cause.details.includes('Workflow Task in failed state');
 }
 
 function grpcCode(error: unknown): number | undefined {

@@ -1,7 +1,13 @@
-import { afterAll, beforeAll, describe, expect, inject, test, type TestContext } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, type TestContext } from 'vitest';
 import type { RunningWorkers } from '../../src/workers.ts';
 import { startReceiver, type Receiver } from '../support/receiver.ts';
-import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
+import {
+  connectTestClient,
+  freshMerchant,
+  startTestWorkers,
+  temporalAddress,
+  type TestClient,
+} from '../support/stack.ts';
 import { documentedProgram } from './documented-program.ts';
 import { pythonSdk, type PythonSdk } from './python-sdk.ts';
 import { runProgram, type Ended } from './run-program.ts';
@@ -41,7 +47,7 @@ async function runDocumented(
   }
   return await runProgram(sdk.python, ['-c', await documentedProgram('python'), ...args], {
     input,
-    env: { TEMPORAL_ADDRESS: inject('temporalAddress'), PYTHONDONTWRITEBYTECODE: '1' },
+    env: { TEMPORAL_ADDRESS: temporalAddress(), PYTHONDONTWRITEBYTECODE: '1' },
   });
 }
 

@@ -4,7 +4,13 @@ import { delimiter, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { RunningWorkers } from '../../src/workers.ts';
 import { startReceiver, type Receiver } from '../support/receiver.ts';
-import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
+import {
+  connectTestClient,
+  freshMerchant,
+  startTestWorkers,
+  temporalAddress,
+  type TestClient,
+} from '../support/stack.ts';
 import { documentedProgram } from './documented-program.ts';
 import { runProgram, type Ended } from './run-program.ts';
 import { searchAttributesOf } from './started-delivery.ts';
@@ -33,7 +39,7 @@ async function runDocumented(nth: number, merchantId: string): Promise<Ended> {
   const script = (await documentedProgram('bash', nth)).replaceAll('shop-42', merchantId);
   return await runProgram('bash', ['-e', '-c', script], {
     env: {
-      TEMPORAL_ADDRESS: inject('temporalAddress'),
+      TEMPORAL_ADDRESS: temporalAddress(),
       PATH: `${commands}${delimiter}${process.env['PATH']}`,
     },
   });

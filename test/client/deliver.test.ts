@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
+import { fileURLToPath } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
+import { bundleWorkflowCode } from '@temporalio/worker';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import {
   DeliveryNotFound,
@@ -228,6 +230,29 @@ describe('without', () => {
     expect(started).toBe(true);
     await expect(delivery.status()).rejects.toBeInstanceOf(NoWorker);
     await client.temporal.workflow.getHandle(delivery.workflowId).terminate();
+  });
+
+  test('a worker that can run it, asking for the state waits until the bad deploy is replaced', async () => {
+    // Code without the workflows.
+    const workflowsPath = fileURLToPath(new URL('../../src/policy/retry-after.ts', import.meta.url));
+    const bad = await startTestWorkers({ workflowBundle: await bundleWorkflowCode({ workflowsPath }) });
+    const { delivery } = await client.hooks.deliver({ merchantId, ...money });
+    const handle = client.temporal.workflow.getHandle(delivery.workflowId);
+    await vi.waitFor(
+      async () => {
+        const { events } = await handle.fetchHistory();
+        expect(events?.some((event) => event.workflowTaskFailedEventAttributes)).toBe(true);
+      },
+      { timeout: 30_000 },
+    );
+    const status = new Hookladder({ client: client.temporal, connectTimeoutMs: 50_000 })
+      .delivery(merchantId, delivery.webhookId)
+      .status();
+    await bad.shutdown();
+    const good = await startTestWorkers();
+    expect(await status).toMatchObject({ state: expect.any(String) });
+    await handle.terminate();
+    await good.shutdown();
   });
 
   test('Temporal, handing over is a typed error after the time limit', async () => {

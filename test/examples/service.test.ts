@@ -4,11 +4,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { newKey } from '../../src/secrets.ts';
 import type { RunningWorkers } from '../../src/workers.ts';
 import { startReceiver, type Receiver } from '../support/receiver.ts';
-import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
+import {
+  connectTestClient,
+  freshMerchant,
+  startTestWorkers,
+  temporalAddress,
+  type TestClient,
+} from '../support/stack.ts';
 
 const program = fileURLToPath(new URL('../../examples/service.ts', import.meta.url));
 
@@ -46,12 +52,12 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-async function startService(temporalAddress = inject('temporalAddress')): Promise<Service> {
+async function startService(address = temporalAddress()): Promise<Service> {
   const child = spawn(process.execPath, [program], {
     env: {
       ...process.env,
       PORT: '0',
-      TEMPORAL_ADDRESS: temporalAddress,
+      TEMPORAL_ADDRESS: address,
       HOOKLADDER_SECRET_KEYS_FILE: join(folder, 'keys'),
     },
     stdio: ['ignore', 'pipe', 'inherit'],

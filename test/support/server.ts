@@ -3,23 +3,42 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { SEARCH_ATTRIBUTES } from '../../src/contract.ts';
-import { startLocalServer } from '../../src/local/server.ts';
+import { startLocalServer, type LocalServer } from '../../src/local/server.ts';
 import { findTemporalBinary } from '../../src/local/temporal-binary.ts';
 import { bundleWorkflows } from '../../src/workers.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    temporalAddress: string;
+    temporalAddresses: readonly string[];
     temporalBinary: string;
     workflowBundlePath: string;
   }
 }
 
-/** One real Temporal server and one workflow bundle for the whole suite. */
+/** A real Temporal server for each of the files that run side by side, and one workflow bundle for the whole suite. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const binary = await findTemporalBinary({ log: (line) => console.error(line) });
-  const server = await startLocalServer({
-    binary: binary.path,
+  const count = project.config.maxWorkers;
+  const servers = await Promise.all(Array.from({ length: count }, () => startTestServer(binary.path)));
+  const folder = await mkdtemp(join(tmpdir(), 'hookladder-test-'));
+  const bundle = await bundleWorkflows();
+  const workflowBundlePath = join(folder, 'workflows.js');
+  await writeFile(workflowBundlePath, 'code' in bundle ? bundle.code : '');
+  project.provide(
+    'temporalAddresses',
+    servers.map(({ address }) => address),
+  );
+  project.provide('temporalBinary', binary.path);
+  project.provide('workflowBundlePath', workflowBundlePath);
+  return async () => {
+    await Promise.all(servers.map((server) => server.stop()));
+    await rm(folder, { recursive: true });
+  };
+}
+
+async function startTestServer(binary: string): Promise<LocalServer> {
+  return await startLocalServer({
+    binary,
     headless: true,
     searchAttributes: SEARCH_ATTRIBUTES,
     dynamicConfig: {
@@ -30,15 +49,4 @@ export default async function setup(project: TestProject): Promise<() => Promise
       'history.timerProcessorMaxTimeShift': '10ms',
     },
   });
-  const folder = await mkdtemp(join(tmpdir(), 'hookladder-test-'));
-  const bundle = await bundleWorkflows();
-  const workflowBundlePath = join(folder, 'workflows.js');
-  await writeFile(workflowBundlePath, 'code' in bundle ? bundle.code : '');
-  project.provide('temporalAddress', server.address);
-  project.provide('temporalBinary', binary.path);
-  project.provide('workflowBundlePath', workflowBundlePath);
-  return async () => {
-    await server.stop();
-    await rm(folder, { recursive: true });
-  };
 }

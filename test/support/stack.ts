@@ -12,6 +12,13 @@ export const SECRET_KEYS = { keys: `test:${Buffer.alloc(32, 7).toString('base64'
 /** The suite's receivers are on this machine. */
 export const LOOPBACK = ['127.0.0.0/8'];
 
+/** The Temporal server of this file: files that run side by side have one each, as their workers share task queues. */
+export function temporalAddress(): string {
+  const address = inject('temporalAddresses')[Number(process.env['VITEST_POOL_ID']) - 1];
+  if (address === undefined) throw new Error('more files run side by side than there are servers');
+  return address;
+}
+
 /** A client on the suite's server. */
 export interface TestClient {
   readonly temporal: Client;
@@ -22,7 +29,7 @@ export interface TestClient {
 /** Connects to the suite's Temporal server. */
 export async function connectTestClient(policy?: PolicyOverrides): Promise<TestClient> {
   const connection = await Connection.connect({
-    address: inject('temporalAddress'),
+    address: temporalAddress(),
     interceptors: [patientRetry()],
   });
   const temporal = new Client({ connection });
@@ -41,7 +48,7 @@ export async function startTestWorkers(
   options: Partial<Parameters<typeof startWorkers>[0]> = {},
 ): Promise<RunningWorkers> {
   return await startWorkers({
-    connection: { address: inject('temporalAddress') },
+    connection: { address: temporalAddress() },
     namespace: 'default',
     secretKeys: SECRET_KEYS,
     allowedNetworks: LOOPBACK,

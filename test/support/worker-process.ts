@@ -2,8 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { inject } from 'vitest';
-import { LOOPBACK, SECRET_KEYS } from './stack.ts';
+import { LOOPBACK, SECRET_KEYS, temporalAddress } from './stack.ts';
 
 const entry = fileURLToPath(new URL('../../src/worker.ts', import.meta.url));
 
@@ -24,7 +23,7 @@ export async function startWorkerProcess(environment: Record<string, string> = {
   const child = spawn(process.execPath, [entry], {
     env: {
       PATH: process.env['PATH'],
-      TEMPORAL_ADDRESS: inject('temporalAddress'),
+      TEMPORAL_ADDRESS: temporalAddress(),
       HOOKLADDER_ALLOWED_NETWORKS: LOOPBACK.join(','),
       ...keys,
       ...environment,

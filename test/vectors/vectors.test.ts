@@ -2,9 +2,15 @@ import { execFile } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { RunningWorkers } from '../../src/workers.ts';
-import { connectTestClient, SECRET_KEYS, startTestWorkers, type TestClient } from '../support/stack.ts';
+import {
+  connectTestClient,
+  SECRET_KEYS,
+  startTestWorkers,
+  temporalAddress,
+  type TestClient,
+} from '../support/stack.ts';
 import { NO_BREAKER } from '../support/time-skipping.ts';
 import { readVectors, type LadderCase, type MoneyCase, type VectorCase } from './cases.ts';
 import { LadderStand } from './ladder-stand.ts';
@@ -155,7 +161,7 @@ describe('npm run vectors', () => {
     };
     const { code, lines } = await vectorsOf(
       { 'ladders.json': [rejected, late, held] },
-      { TEMPORAL_ADDRESS: inject('temporalAddress'), HOOKLADDER_SECRET_KEYS: SECRET_KEYS.keys },
+      { TEMPORAL_ADDRESS: temporalAddress(), HOOKLADDER_SECRET_KEYS: SECRET_KEYS.keys },
     );
     const printed = lines.join('\n');
     expect(printed).toMatch(/^ok {3}ladders\.json "rejected" \(delivery:\S+\)$/m);

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, inject, test } from 'vitest';
-import { SECRET_KEYS } from '../support/stack.ts';
+import { describe, expect, test } from 'vitest';
+import { SECRET_KEYS, temporalAddress } from '../support/stack.ts';
 
 const entry = fileURLToPath(new URL('../../src/worker.ts', import.meta.url));
 
@@ -15,7 +15,7 @@ async function end(environment: Record<string, string>): Promise<End> {
   return await new Promise((resolve) => {
     const env = {
       PATH: process.env['PATH'],
-      TEMPORAL_ADDRESS: inject('temporalAddress'),
+      TEMPORAL_ADDRESS: temporalAddress(),
       HOOKLADDER_SECRET_KEYS: SECRET_KEYS.keys,
       ...environment,
     };
