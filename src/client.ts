@@ -6,6 +6,8 @@ import { Client, Connection, WorkflowExecutionAlreadyStartedError } from '@tempo
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { pMapSettled } from 'p-map';
 import { v7 as uuidv7 } from 'uuid';
+import type { BulkOrder, BulkSettings } from './bulk.ts';
+import { BulkHandle, startBulk } from './client/bulk-handle.ts';
 import { DeliveryHandle } from './client/delivery-handle.ts';
 import { listDeliveries, type ListedDelivery } from './client/listing.ts';
 import { MerchantHandle } from './client/merchant-handle.ts';
@@ -22,7 +24,9 @@ export * from './errors.ts';
 export { SecretKeyError, type KeySource } from './secrets.ts';
 export type { Change, EndpointChange, MerchantDescription } from './client/merchant-handle.ts';
 export type { DeliveryHandle, MerchantHandle };
-export type { DeliveryFilter, FilterState } from './filter.ts';
+export type { BulkHandle };
+export type { BulkOrder, BulkProgress, BulkSettings, BulkSkip } from './bulk.ts';
+export type { BreakerFilter, DeliveryFilter, FilterState } from './filter.ts';
 export type { ListedDelivery };
 export type { RedeliverOutcome } from './client/delivery-handle.ts';
 export type { Intervention } from './policy/interventions.ts';
@@ -165,6 +169,21 @@ export class Hookladder {
         return await Array.fromAsync(listDeliveries(calls, filter, Number.POSITIVE_INFINITY));
       },
     };
+  }
+
+  /**
+   * R81, R82, R49: gives one command for all that a filter asks for. It is carried out by a workflow of its own, paced,
+   * whatever becomes of this process; each target once. Its id comes from command and filter: given again while it is
+   * under way, it is that one. What visibility did not know yet is picked up by giving it again once it has ended.
+   * @throws {@link InvalidFilter}, {@link TemporalUnavailable}
+   */
+  async bulk(order: BulkOrder & BulkSettings): Promise<BulkHandle> {
+    return await startBulk(this.calls, order);
+  }
+
+  /** A bulk command that was given before, by its id. */
+  bulkCommand(id: string): BulkHandle {
+    return new BulkHandle(this.calls, id, false);
   }
 
   /** The delivery of a webhook that was handed over before. */

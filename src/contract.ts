@@ -16,6 +16,9 @@ export const DELIVERY_WORKFLOW = 'delivery';
 /** Workflow type of a merchant's entity. */
 export const MERCHANT_WORKFLOW = 'merchantBreaker';
 
+/** Workflow type of a bulk command. */
+export const BULK_WORKFLOW = 'bulk';
+
 /** The memo field in which a merchant's entity publishes what the gate needs. */
 export const GATE_MEMO = 'gate';
 /** The memo field of a delivery that was started anew (R81). */
@@ -37,6 +40,12 @@ export const MAX_BODY_BYTES = 256 * 1024;
 /** Workflow id of a delivery. */
 export function deliveryWorkflowId(merchantId: string, webhookId: string): string {
   return `delivery:${merchantId}:${webhookId}`;
+}
+
+/** The ids in the workflow id of a delivery; empty where it is none. */
+export function deliveryIds(workflowId: string): { readonly merchantId: string; readonly webhookId: string } {
+  const [, merchantId = '', webhookId = ''] = workflowId.split(':');
+  return { merchantId, webhookId };
 }
 
 /** Workflow id of a merchant's entity. */

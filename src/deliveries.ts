@@ -83,6 +83,8 @@ export interface RestartRequest {
   readonly runId?: string;
   /** The bulk command on whose behalf. */
   readonly bulk?: string;
+  /** Only looks what would come of it; `started` stands for what would be. */
+  readonly dryRun?: boolean;
 }
 
 /** Others may start it and it may end while we look; that often in a row is no chance any more. */
@@ -114,10 +116,11 @@ export async function restartDelivery(client: Client, request: RestartRequest): 
 async function startAnew(
   client: Client,
   { workflowId, runId, startTime, memo }: WorkflowExecutionDescription,
-  { force = false, cause, bulk }: RestartRequest,
+  { force = false, cause, bulk, dryRun = false }: RestartRequest,
 ): Promise<string> {
   const checked = checkDeliveryInput(await acceptedInput(client, { workflowId, runId }));
   if (!checked.ok) throw new InvalidWebhook(checked.problems);
+  if (dryRun) return runId;
   const redelivery: Redelivery = {
     of: runId,
     createdAt: asRedelivery(memo?.[REDELIVERY_MEMO])?.createdAt ?? startTime.toISOString(),

@@ -98,6 +98,14 @@ export class DeliveryNotFound extends HookladderError {
   }
 }
 
+/** Temporal knows no such bulk command: never given, or ended for longer than the namespace keeps it. */
+export class BulkNotFound extends HookladderError {
+  readonly code = 'BULK_NOT_FOUND';
+  constructor(id: string) {
+    super(`there is no bulk command ${id}: check the id`);
+  }
+}
+
 /** Nothing is known of a merchant: no endpoint was ever set, no delivery was ever held. */
 export class MerchantNotFound extends HookladderError {
   readonly code = 'MERCHANT_NOT_FOUND';

@@ -1,11 +1,18 @@
 /** Which deliveries are meant: the filter of lists and of bulk commands, as a query on visibility. */
 import * as v from 'valibot';
-import { DELIVERY_WORKFLOW, merchantIdSchema, paymentIdSchema, problemsOf, typeSchema } from './contract.ts';
+import {
+  DELIVERY_WORKFLOW,
+  MERCHANT_WORKFLOW,
+  merchantIdSchema,
+  paymentIdSchema,
+  problemsOf,
+  typeSchema,
+} from './contract.ts';
 import { InvalidFilter } from './errors.ts';
 import type { DeliveryState } from './policy/status.ts';
 import type { Found } from './visibility.ts';
 
-const openStates = [
+export const OPEN_STATES = [
   'attempting',
   'waiting-fast',
   'waiting-slow',
@@ -18,7 +25,7 @@ const endStates = ['delivered', 'failed', 'cancelled'] as const satisfies Delive
 const heldStates = ['held-breaker', 'held-no-endpoint', 'held-paused'] as const satisfies DeliveryState[];
 
 /** The states of R90, and `open` and `held` for all that are. */
-export const FILTER_STATES = [...openStates, ...endStates, 'open', 'held'] as const;
+export const FILTER_STATES = [...OPEN_STATES, ...endStates, 'open', 'held'] as const;
 export type FilterState = (typeof FILTER_STATES)[number];
 
 /** What is left out is not asked for. Times are RFC 3339, or how long ago: `90s`, `30m`, `24h`, `7d`. */
@@ -46,20 +53,37 @@ const time = v.pipe(
   v.string(TIME_HELP),
   v.check((text) => AGO.test(text) || v.is(v.pipe(v.string(), v.isoTimestamp()), text), TIME_HELP),
 );
-const filterSchema = v.strictObject({
+/** @param states - the states that may be asked for; all by default. */
+export const deliveryFilterSchema = (
+  states: readonly FilterState[] = FILTER_STATES,
+  remedy = `must be one of ${states.join(', ')}`,
+) =>
+  v.strictObject({
+    merchantId: v.exactOptional(merchantIdSchema),
+    state: v.exactOptional(v.picklist(states, remedy)),
+    type: v.exactOptional(typeSchema),
+    paymentId: v.exactOptional(paymentIdSchema),
+    since: v.exactOptional(time),
+    until: v.exactOptional(time),
+    endedSince: v.exactOptional(time),
+    endedUntil: v.exactOptional(time),
+  });
+
+/** Which breakers that are not closed are meant. */
+export interface BreakerFilter {
+  readonly merchantId?: string;
+  /** Opened at or after: RFC 3339, or how long ago. */
+  readonly openedSince?: string;
+}
+
+export const breakerFilterSchema = v.strictObject({
   merchantId: v.exactOptional(merchantIdSchema),
-  state: v.exactOptional(v.picklist(FILTER_STATES, `must be one of ${FILTER_STATES.join(', ')}`)),
-  type: v.exactOptional(typeSchema),
-  paymentId: v.exactOptional(paymentIdSchema),
-  since: v.exactOptional(time),
-  until: v.exactOptional(time),
-  endedSince: v.exactOptional(time),
-  endedUntil: v.exactOptional(time),
+  openedSince: v.exactOptional(time),
 });
 
 /** @throws {@link InvalidFilter} that names each field and the remedy. */
 export function checkFilter(filter: unknown): DeliveryFilter {
-  const result = v.safeParse(filterSchema, filter, { abortPipeEarly: true });
+  const result = v.safeParse(deliveryFilterSchema(), filter, { abortPipeEarly: true });
   if (!result.success) throw new InvalidFilter(problemsOf(result.issues));
   return result.output;
 }
@@ -74,7 +98,7 @@ export function timeOf(text: string, now: number): number {
 /** Whether a delivery that is in this state is asked for. */
 export function hasState({ state }: DeliveryFilter, actual: DeliveryState): boolean {
   if (state === undefined || state === actual) return true;
-  const group: readonly DeliveryState[] = state === 'open' ? openStates : state === 'held' ? heldStates : [];
+  const group: readonly DeliveryState[] = state === 'open' ? OPEN_STATES : state === 'held' ? heldStates : [];
   return group.includes(actual);
 }
 
@@ -102,6 +126,16 @@ export function visibilityQuery(filter: DeliveryFilter, now: number): string {
     ...(until === undefined ? [] : [`StartTime < ${at(until)}`]),
     ...(endedSince === undefined ? [] : [`CloseTime >= ${at(endedSince)}`]),
     ...(endedUntil === undefined ? [] : [`CloseTime < ${at(endedUntil)}`]),
+  ].join(' AND ');
+}
+
+/** The breakers that may be open, as a query on visibility; a paused merchant's breaker may be. */
+export function breakerQuery({ merchantId }: BreakerFilter): string {
+  return [
+    `WorkflowType = ${quoted(MERCHANT_WORKFLOW)}`,
+    'ExecutionStatus = "Running"',
+    'WebhookBreaker IN ("open", "half-open", "paused")',
+    ...(merchantId === undefined ? [] : [`WebhookMerchant = ${quoted(merchantId)}`]),
   ].join(' AND ');
 }
 

@@ -9,14 +9,18 @@ import {
 } from '@temporalio/worker';
 import { fileURLToPath } from 'node:url';
 import { createDeliveryActivities } from './activities/attempt.ts';
+import { createBulkActivities } from './activities/bulk.ts';
 import { GateReader } from './activities/gate-reader.ts';
 import { Places } from './activities/places.ts';
 import { Reporter } from './activities/reporter.ts';
 import { createMerchantActivities } from './activities/wake.ts';
-import { DELIVERY_TASK_QUEUE, MERCHANT_TASK_QUEUE } from './contract.ts';
+import { DeliveryHandle } from './client/delivery-handle.ts';
+import { TemporalCalls } from './client/temporal-calls.ts';
+import { deliveryIds, DELIVERY_TASK_QUEUE, MERCHANT_TASK_QUEUE } from './contract.ts';
 import { Sender } from './http/sender.ts';
 import { signalMerchant } from './merchants.ts';
 import { patientRetry } from './patient-retry.ts';
+import type { DeliveryState } from './policy/status.ts';
 import type { PolicyOverrides } from './policy/policy.ts';
 import { checkSearchAttributes } from './search-attributes.ts';
 import { SecretBox, type KeySource } from './secrets.ts';
@@ -61,6 +65,8 @@ export interface RunningWorkers {
   /** Lets attempts under way finish, reports what is gathered, closes the connections. Resolves like `done`. */
   shutdown(): Promise<void>;
 }
+
+const ASK_WITHIN_MS = 10_000;
 
 /** Files are TypeScript in the repository and JavaScript in the published package. */
 const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
@@ -138,7 +144,10 @@ async function startOn(
     taskQueue: MERCHANT_TASK_QUEUE,
     // R46: a drain hears by a heartbeat that it must stop.
     maxHeartbeatThrottleInterval: 500,
-    activities: createMerchantActivities(client),
+    activities: {
+      ...createMerchantActivities(client),
+      ...createBulkActivities({ client, stateOf: async (workflowId) => await stateOf(client, workflowId) }),
+    },
   });
   const workers = [deliveries, merchants];
   const stop = () =>
@@ -159,4 +168,11 @@ async function startOn(
       await done;
     },
   };
+}
+
+/** R90: as the delivery says itself. */
+async function stateOf(client: Client, workflowId: string): Promise<DeliveryState> {
+  const { merchantId, webhookId } = deliveryIds(workflowId);
+  const calls = new TemporalCalls(client, ASK_WITHIN_MS);
+  return (await new DeliveryHandle(calls, merchantId, webhookId).status()).state;
 }

@@ -1,3 +1,4 @@
+import type { BulkCounts, BulkOrder, BulkSettings } from '../bulk.ts';
 import type { HeldReason } from '../policy/gate.ts';
 import type { Verdict } from '../policy/verdicts.ts';
 import type { Place } from '../policy/waiting-room.ts';
@@ -88,4 +89,46 @@ export interface DeliveryActivities {
 /** Activities on the merchants' task queue. */
 export interface MerchantActivities {
   wake(request: WakeRequest): Promise<WakeResult>;
+}
+
+/** When a bulk command was given, Unix milliseconds: what came later is not a target, and relative times count from it. */
+interface AsOf {
+  readonly asOf: number;
+}
+
+/** A run of a delivery, or a merchant's entity. */
+export interface BulkTarget {
+  readonly workflowId: string;
+  readonly runId: string;
+}
+
+export interface BulkPage {
+  readonly targets: readonly BulkTarget[];
+  /** Where the next page begins; absent after the last. */
+  readonly next?: string;
+}
+
+export type TreatRequest = BulkOrder &
+  BulkSettings &
+  AsOf & {
+    /** The bulk command, by its first run. */
+    readonly bulk: string;
+    readonly targets: readonly BulkTarget[];
+  };
+
+export interface TreatResult {
+  /** How many of the targets, from the first. All, unless it was cancelled. */
+  readonly reached: number;
+  readonly counts: BulkCounts;
+}
+
+/** Activities of bulk commands, on the merchants' task queue. */
+export interface BulkActivities {
+  /** How many targets visibility knows. */
+  countTargets(request: BulkOrder & AsOf): Promise<number>;
+  findTargets(
+    request: BulkOrder & AsOf & { readonly pageSize: number; readonly from?: string },
+  ): Promise<BulkPage>;
+  /** Does a page of targets, each once, also when it is tried again. */
+  treat(request: TreatRequest): Promise<TreatResult>;
 }

@@ -1,12 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { activityInfo, cancellationSignal, heartbeat, log } from '@temporalio/activity';
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { deliveryWorkflowId } from '../contract.ts';
 import type { Release } from '../policy/gate-calls.ts';
 import { releaseSignal } from '../workflows/messages.ts';
+import { pauseUntil } from './pace.ts';
 import type { MerchantActivities } from './types.ts';
 
-const HEARTBEAT_MS = 500;
 /** A page that begins later than this after it was due keeps to the pace from then on. */
 const MAKES_UP_MS = 1_000;
 
@@ -39,7 +38,7 @@ export function createMerchantActivities(client: Client): MerchantActivities {
         if (!(await wakeOne(merchantId, webhookId, release))) ended += 1;
         reached += 1;
         heartbeat(reached);
-        await pause(nextDueAt(), reached, cancelled);
+        await pauseUntil(nextDueAt(), reached, cancelled);
       }
       log.info('woke held deliveries', { merchantId, reached, of: page.length, ended });
       return { reached, ended, nextDueAt: nextDueAt() };
@@ -56,14 +55,4 @@ function whenBegun(dueAt: number | undefined, now: number): number {
 function alreadyReached(): number {
   const details: unknown = activityInfo().heartbeatDetails;
   return typeof details === 'number' ? details : 0;
-}
-
-/** Sleeps in short pieces with a heartbeat after each: it is by a heartbeat that a cancellation is heard of. */
-async function pause(until: number, reached: number, cancelled: AbortSignal): Promise<void> {
-  for (let left = until - Date.now(); left > 0 && !cancelled.aborted; left = until - Date.now()) {
-    await sleep(Math.min(left, HEARTBEAT_MS), undefined, { signal: cancelled }).catch((error: unknown) => {
-      if (!cancelled.aborted) throw error;
-    });
-    heartbeat(reached);
-  }
 }

@@ -1,4 +1,5 @@
 import { pMapIterable, pMapSkip } from 'p-map';
+import { deliveryIds } from '../contract.ts';
 import { DeliveryNotFound, InvalidWebhook, NoWorker } from '../errors.ts';
 import { hasState, isAskedFor, visibilityQuery, type DeliveryFilter } from '../filter.ts';
 import type { DeliveryState, DeliveryStatus } from '../policy/status.ts';
@@ -66,7 +67,7 @@ async function* candidates(calls: TemporalCalls, filter: DeliveryFilter): AsyncG
 function asker(calls: TemporalCalls): (found: Found) => Promise<ListedDelivery | undefined> {
   let hasWorker = true;
   return async (found) => {
-    const { merchantId, webhookId } = idsOf(found);
+    const { merchantId, webhookId } = deliveryIds(found.workflowId);
     const published = { merchantId, webhookId, state: publishedState(found) };
     const needsWorker = found.standing === 'open' || found.standing === 'cancelled';
     if (needsWorker && !hasWorker) return published;
@@ -82,11 +83,6 @@ function asker(calls: TemporalCalls): (found: Found) => Promise<ListedDelivery |
       return published;
     }
   };
-}
-
-function idsOf({ workflowId }: Found): { readonly merchantId: string; readonly webhookId: string } {
-  const [, merchantId = '', webhookId = ''] = workflowId.split(':');
-  return { merchantId, webhookId };
 }
 
 function publishedState({ standing, attributes }: Found): DeliveryState {

@@ -36,6 +36,8 @@ export interface GateView {
   /** Grows with each transition, reset and address change; an attempt's sample carries the one its gate saw. */
   readonly epoch: number;
   readonly circuit: CircuitView;
+  /** When the breaker opened, Unix milliseconds; absent while it is closed. */
+  readonly openedAt?: number;
   readonly endpoint?: Endpoint;
   /** R53: paused by an operator. */
   readonly paused?: Pausing;

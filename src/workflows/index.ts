@@ -1,2 +1,3 @@
 export { delivery } from './delivery.ts';
 export { merchantBreaker } from './merchant-breaker.ts';
+export { bulk } from './bulk.ts';

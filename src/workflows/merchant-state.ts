@@ -44,6 +44,8 @@ export interface Transition extends Cause {
 export interface MerchantSnapshot {
   readonly version: number;
   readonly circuit: breaker.Circuit;
+  /** When it opened last, Unix milliseconds. */
+  readonly openedAt?: number;
   /** R48: permits given so far. */
   readonly permits: number;
   readonly endpoint?: Endpoint;
@@ -81,6 +83,7 @@ export function recovered(view: GateView, now: number): MerchantSnapshot {
     ...nothingKnown,
     version: view.version,
     circuit: recoveredCircuit(view.circuit, epoch),
+    ...(view.openedAt === undefined ? {} : { openedAt: view.openedAt }),
     ...(view.endpoint === undefined ? {} : { endpoint: view.endpoint, lastUrl: view.endpoint.url }),
     ...(view.paused === undefined ? {} : { paused: view.paused }),
     transitions: [{ at: now, event: 'recovered' }],
@@ -295,11 +298,12 @@ export class MerchantState {
   }
 
   private viewAt(version: number): GateView {
-    const { circuit, endpoint, paused, drainPausedUntil } = this.known;
+    const { circuit, openedAt, endpoint, paused, drainPausedUntil } = this.known;
     return {
       version,
       epoch: circuit.epoch,
       circuit: viewOf(circuit),
+      ...(circuit.state === 'closed' || openedAt === undefined ? {} : { openedAt }),
       ...(endpoint === undefined ? {} : { endpoint }),
       ...(paused === undefined ? {} : { paused }),
       draining: this.isDraining(),
@@ -312,6 +316,7 @@ export class MerchantState {
     const circuit = breaker.sample(this.policy.breaker, before, seen, epoch, now);
     this.set({ circuit });
     if (circuit.state !== 'open' || before.state !== 'closed') return;
+    this.set({ openedAt: now });
     const window = breaker.windowAt(this.policy.breaker, [...before.window, seen], now);
     this.note(now, 'opened', { samples: window.length, failed: window.filter((each) => each.failed).length });
   }

@@ -1,4 +1,5 @@
 import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
+import type { BulkProgress } from '../bulk.ts';
 import type { FailureReason } from '../policy/ladders.ts';
 import type { DeliveryStatus } from '../policy/status.ts';
 import type { Verdict } from '../policy/verdicts.ts';
@@ -80,6 +81,9 @@ export interface MerchantStatus {
   /** The newest last. */
   readonly transitions: readonly Transition[];
 }
+
+/** How far a bulk command is. */
+export const bulkProgressQuery = defineQuery<BulkProgress>('progress');
 
 export const reportSignal = defineSignal<[Report]>('report');
 /** It takes the place of all that was set before. */

@@ -1,0 +1,275 @@
+import fc from 'fast-check';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { begun, counted, further, noCounts, progressInWords, type BulkSkip } from '../../src/bulk.ts';
+import {
+  InvalidFilter,
+  type BulkHandle,
+  type BulkOrder,
+  type BulkProgress,
+  type Webhook,
+} from '../../src/client.ts';
+import { startReceiver, type Receiver } from '../support/receiver.ts';
+import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
+import { startWorkerProcess } from '../support/worker-process.ts';
+import type { RunningWorkers } from '../../src/workers.ts';
+
+/** `BULK_DELIVERIES=1000` for the size that is promised. */
+const MANY = Number(process.env['BULK_DELIVERIES'] ?? 60);
+const LONG = 60_000 + MANY * 600;
+const secret = 'a secret of 20 bytes';
+const ann = { by: 'ann', why: 'their deploy is fixed' };
+/** Small enough that there are several pages and several runs. */
+const inParts = { pageSize: Math.ceil(MANY / 6), pagesPerRun: 2 };
+
+let client: TestClient;
+let receiver: Receiver;
+let merchantId: string;
+beforeAll(async () => {
+  // An attempt that dies with its worker is known to be lost soon.
+  client = await connectTestClient({ attemptTimeoutMs: 2_000, attemptOverheadMs: 3_000 });
+  receiver = await startReceiver();
+});
+afterAll(async () => {
+  await client.close();
+  await receiver.close();
+});
+beforeEach(() => {
+  merchantId = freshMerchant();
+  receiver.received.length = 0;
+});
+
+async function withEndpoint(): Promise<void> {
+  await client.hooks.merchant(merchantId).setEndpoint({ url: receiver.url, secret });
+}
+
+async function handOver(count: number, how: Partial<Webhook> = {}): Promise<void> {
+  const webhook = { merchantId, type: 'kyc.status_changed', body: '{}', ...how };
+  const webhooks = Array.from({ length: count }, (_, nth) => ({ ...webhook, webhookId: `w${nth}` }));
+  const outcomes = await client.hooks.deliverMany(webhooks);
+  expect(outcomes.filter(({ status }) => status === 'rejected')).toEqual([]);
+}
+
+/** Each is rejected once, which ends one that is no money event, and taken from then on. */
+async function failed(count: number): Promise<void> {
+  const seen = new Set<unknown>();
+  receiver.answer((_, { headers }) => {
+    const id = headers['x-webhook-id'];
+    if (seen.has(id)) return 200;
+    seen.add(id);
+    return 404;
+  });
+  await withEndpoint();
+  await handOver(count);
+  await untilListed('ExecutionStatus = "Failed"', count);
+}
+
+async function untilListed(condition: string, count: number, merchant = merchantId): Promise<void> {
+  const query = `WorkflowType = "delivery" AND WebhookMerchant = "${merchant}" AND ${condition}`;
+  await vi.waitFor(async () => expect((await client.temporal.workflow.count(query)).count).toBe(count), {
+    timeout: LONG,
+    interval: 250,
+  });
+}
+
+async function give(order: BulkOrder, settings: Partial<Parameters<typeof client.hooks.bulk>[0]> = {}) {
+  return await client.hooks.bulk({ ...order, perSecond: 20, ...ann, ...inParts, ...settings });
+}
+
+async function progressed(command: BulkHandle, done: number): Promise<BulkProgress> {
+  let progress: BulkProgress | undefined;
+  await vi.waitFor(
+    async () => {
+      progress = await command.progress();
+      expect(progress.done).toBeGreaterThanOrEqual(done);
+    },
+    { timeout: LONG, interval: 100 },
+  );
+  return progress as BulkProgress;
+}
+
+const redeliverAll = (): BulkOrder => ({ command: 'redeliver', filter: { merchantId } });
+const cancelAll = (): BulkOrder => ({ command: 'cancel', filter: { merchantId } });
+
+test(
+  'R81 R82 both survive the death of the worker in the middle: each target once, and given twice it is one command',
+  { timeout: 3 * LONG },
+  async () => {
+    let worker = await startWorkerProcess();
+    await failed(MANY);
+    const toCancel = freshMerchant();
+    await handOver(MANY, { merchantId: toCancel });
+    await untilListed('ExecutionStatus = "Running"', MANY, toCancel);
+    const orders = [redeliverAll(), { command: 'cancel', filter: { merchantId: toCancel } }] as const;
+    const [redelivery, cancellation] = [await give(orders[0]), await give(orders[1])];
+    const again = [await give(orders[0]), await give(orders[1])];
+    expect(again.map(({ started, id }) => [started, id])).toEqual([
+      [false, redelivery.id],
+      [false, cancellation.id],
+    ]);
+    await progressed(redelivery, Math.floor(MANY / 3));
+    await worker.kill();
+    worker = await startWorkerProcess();
+    expect(await redelivery.result()).toMatchObject({ done: MANY, seen: MANY, skipped: {}, expected: MANY });
+    const { seen, done, skipped } = await cancellation.result();
+    // What was cancelled in the moment before the death may have ended when it is looked at again.
+    expect([seen, done + (skipped.ended ?? 0)]).toEqual([MANY, MANY]);
+    await untilListed('ExecutionStatus = "Completed"', MANY);
+    await untilListed('ExecutionStatus = "Canceled"', MANY, toCancel);
+    await untilListed('StartTime > "2000-01-01T00:00:00Z"', 2 * MANY);
+    const redelivered = await client.hooks.delivery(merchantId, 'w0').status();
+    expect(redelivered).toMatchObject({ state: 'delivered', interventions: [{ what: 'redeliver', ...ann }] });
+    const cancelled = await client.hooks.delivery(toCancel, 'w0').status();
+    expect(cancelled).toMatchObject({ state: 'cancelled', interventions: [{ what: 'cancel', ...ann }] });
+
+    const third = await give(orders[0]);
+    expect(third.started).toBe(true);
+    expect(await third.result()).toMatchObject({ done: 0, skipped: { superseded: MANY } });
+    await worker.kill();
+  },
+);
+
+describe('with workers', () => {
+  let workers: RunningWorkers;
+  beforeAll(async () => {
+    workers = await startTestWorkers();
+  });
+  afterAll(async () => {
+    await workers.shutdown();
+  });
+
+  test('a dry run counts and starts nothing', async () => {
+    await failed(5);
+    const dryRun = await give(redeliverAll(), { dryRun: true });
+    const { done, examples } = await dryRun.result();
+    expect(done).toBe(5);
+    expect(examples.toSorted()).toEqual([0, 1, 2, 3, 4].map((nth) => `delivery:${merchantId}:w${nth}`));
+    expect(receiver.received).toHaveLength(5);
+    expect((await give(redeliverAll())).id).not.toBe(dryRun.id);
+  });
+
+  test('stopped in the middle, the same command goes on with the rest', async () => {
+    await failed(8);
+    const command = await give(redeliverAll(), { perSecond: 1, pageSize: 2 });
+    await progressed(command, 2);
+    await command.stop();
+    const stopped = await command.result();
+    expect(stopped.endedAt).toBeUndefined();
+    expect(stopped.done).toBeLessThan(8);
+    const rest = await give(redeliverAll());
+    expect(await rest.result()).toMatchObject({ done: 8 - stopped.done });
+    await untilListed('ExecutionStatus = "Completed"', 8);
+  });
+
+  test('leaves alone what a stranger started with a wrong input', async () => {
+    await client.temporal.workflow
+      .execute('delivery', {
+        workflowId: `delivery:${merchantId}:w0`,
+        taskQueue: 'hookladder-deliveries',
+        args: [{ merchantId }],
+        searchAttributes: { WebhookMerchant: [merchantId] },
+      })
+      .catch(() => undefined);
+    await untilListed('ExecutionStatus = "Failed"', 1);
+    expect(await (await give(redeliverAll())).result()).toMatchObject({ done: 0, skipped: { invalid: 1 } });
+  });
+
+  test('R82 of a state only those that are in it are cancelled', async () => {
+    receiver.answer(() => 404);
+    await withEndpoint();
+    const paymentId = merchantId;
+    await handOver(2, { type: 'refund.completed', paymentId });
+    await untilListed('WebhookState = "waiting-slow"', 2);
+    const held = { merchantId: freshMerchant(), webhookId: 'held', type: 'x', body: '{}', paymentId };
+    const { delivery } = await client.hooks.deliver(held);
+    await vi.waitFor(
+      async () => expect(await delivery.status()).toMatchObject({ state: 'held-no-endpoint' }),
+      { timeout: 30_000 },
+    );
+    await untilListed('ExecutionStatus = "Running"', 1, held.merchantId);
+    const order: BulkOrder = { command: 'cancel', filter: { paymentId, state: 'held' } };
+    expect(await (await give(order, { dryRun: true })).result()).toMatchObject({ done: 1 });
+    expect(await (await give(order)).result()).toMatchObject({ done: 1 });
+    expect(await delivery.result()).toMatchObject({ state: 'cancelled' });
+    expect(await (await give(cancelAll())).result()).toMatchObject({ done: 2 });
+  });
+
+  test('R49 D10 one command resets the breakers that opened since a time, and no others', async () => {
+    receiver.answer(() => 500);
+    const open = async (): Promise<string> => {
+      merchantId = freshMerchant();
+      await withEndpoint();
+      await handOver(5, { type: 'x' });
+      await vi.waitFor(
+        async () =>
+          expect((await client.hooks.merchant(merchantId).breaker())?.gate.circuit.state).toBe('open'),
+        { timeout: 30_000 },
+      );
+      return merchantId;
+    };
+    const circuitOf = async (merchant: string) => (await client.hooks.merchant(merchant).breaker())?.gate;
+    const [before, after] = [await open(), await open()];
+    const openedSince = new Date((await circuitOf(after))?.openedAt ?? 0).toISOString();
+    await vi.waitFor(
+      async () => {
+        const query = `WebhookBreaker = "open" AND WebhookMerchant IN ("${before}", "${after}")`;
+        expect((await client.temporal.workflow.count(query)).count).toBe(2);
+      },
+      { timeout: 30_000 },
+    );
+    const command = await give({ command: 'reset-breakers', filter: { openedSince } });
+    expect((await command.result()).done).toBe(1);
+    await vi.waitFor(async () => expect((await circuitOf(after))?.circuit.state).toBe('closed'), {
+      timeout: 30_000,
+    });
+    expect((await circuitOf(after))?.openedAt).toBeUndefined();
+    expect((await circuitOf(before))?.circuit.state).toBe('open');
+    const status = await client.hooks.merchant(after).breaker();
+    expect(status?.transitions.findLast(({ event }) => event === 'reset')).toMatchObject(ann);
+    for (const merchant of [before, after]) {
+      merchantId = merchant;
+      await (await give({ command: 'cancel', filter: { merchantId } })).result();
+    }
+  });
+
+  test.each<[string, unknown[]]>([
+    ['nothing', []],
+    ['text', ['all']],
+    ['no filter', [{ command: 'cancel' }]],
+  ])('a wrong command of a stranger fails with words: %s', async (_, args) => {
+    const workflowId = `bulk:${merchantId}`;
+    await client.temporal.workflow.start('bulk', { workflowId, taskQueue: 'hookladder-merchants', args });
+    await expect(client.hooks.bulkCommand(workflowId).result()).rejects.toBeInstanceOf(InvalidFilter);
+  });
+});
+
+describe('a wrong command is refused', () => {
+  test.each<[string, unknown]>([
+    ['state', { command: 'redeliver', filter: { state: 'delivered' } }],
+    ['state', { command: 'cancel', filter: { state: 'failed' } }],
+    ['openedSince', { command: 'reset-breakers', filter: { openedSince: 'noon' } }],
+    ['command', { command: 'delete', filter: {} }],
+    ['perSecond', { command: 'cancel', filter: {}, perSecond: 1_000 }],
+    ['filter', { command: 'cancel' }],
+  ])('by its %s', async (field, order) => {
+    const refusal = await client.hooks.bulk(order as never).catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(InvalidFilter);
+    expect(String(refusal)).toContain(field);
+  });
+});
+
+test('counts do not depend on how the targets fall into pages', () => {
+  const outcome = fc.constantFrom<'done' | BulkSkip>('done', 'superseded', 'ended', 'invalid');
+  fc.assert(
+    fc.property(fc.array(fc.array(outcome)), (pages) => {
+      const start = begun({ command: 'redeliver', filter: {} }, 0);
+      const page = (outcomes: readonly ('done' | BulkSkip)[]) =>
+        outcomes.reduce((counts, each, nth) => counted(counts, `w${nth}`, each), noCounts);
+      const inPages = pages.reduce((sum, each) => further(sum, each.length, page(each)), start);
+      const { done, skipped, seen } = further(start, pages.flat().length, page(pages.flat()));
+      expect(inPages).toMatchObject({ done, skipped, seen });
+      expect(done + Object.values(skipped).reduce((sum, each) => sum + each, 0)).toBe(seen);
+      expect(inPages.examples.length).toBeLessThanOrEqual(10);
+      expect(progressInWords(inPages)).toContain(`redelivered ${done}`);
+    }),
+  );
+});
