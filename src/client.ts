@@ -10,6 +10,7 @@ import type { BulkOrder, BulkSettings } from './bulk.ts';
 import { BulkHandle, startBulk } from './client/bulk-handle.ts';
 import { DeliveryHandle } from './client/delivery-handle.ts';
 import { listDeliveries, type ListedDelivery } from './client/listing.ts';
+import { listMerchants, type ListedMerchant } from './client/merchant-listing.ts';
 import { MerchantHandle } from './client/merchant-handle.ts';
 import { TemporalCalls } from './client/temporal-calls.ts';
 import { checkDeliveryInput, checkId, deliveryWorkflowId, type DeliveryInput } from './contract.ts';
@@ -27,7 +28,8 @@ export type { DeliveryHandle, MerchantHandle };
 export type { BulkHandle };
 export type { BulkOrder, BulkProgress, BulkSettings, BulkSkip } from './bulk.ts';
 export type { BreakerFilter, DeliveryFilter, FilterState } from './filter.ts';
-export type { ListedDelivery };
+export type { ListedDelivery, ListedMerchant };
+export type { ExportedEndpoint } from './client/exported-endpoint.ts';
 export type { RedeliverOutcome } from './client/delivery-handle.ts';
 export type { Intervention } from './policy/interventions.ts';
 export type { Standing } from './deliveries.ts';
@@ -198,6 +200,15 @@ export class Hookladder {
     const problems = checkId('merchantId', merchantId);
     if (problems.length > 0) throw new InvalidEndpoint(problems);
     return new MerchantHandle(this.calls, merchantId, this.settings);
+  }
+
+  /**
+   * Lists the merchants that something is known of, from what their entities have published.
+   * @param notClosed - only those whose breaker is not closed, or that are paused.
+   * @throws while iterating {@link TemporalUnavailable}
+   */
+  merchants({ notClosed = false }: { readonly notClosed?: boolean } = {}): AsyncIterable<ListedMerchant> {
+    return listMerchants(this.calls, notClosed);
   }
 
   /** Closes the connection if the client made it itself. */

@@ -19,6 +19,11 @@ export const MERCHANT_WORKFLOW = 'merchantBreaker';
 /** Workflow type of a bulk command. */
 export const BULK_WORKFLOW = 'bulk';
 
+/** Workflow type of a test of an endpoint. */
+export const ENDPOINT_TEST_WORKFLOW = 'endpointTest';
+/** Event type of the test event. */
+export const TEST_EVENT = 'hookladder.test';
+
 /** The memo field in which a merchant's entity publishes what the gate needs. */
 export const GATE_MEMO = 'gate';
 /** The memo field of a delivery that was started anew (R81). */
@@ -46,6 +51,11 @@ export function deliveryWorkflowId(merchantId: string, webhookId: string): strin
 export function deliveryIds(workflowId: string): { readonly merchantId: string; readonly webhookId: string } {
   const [, merchantId = '', webhookId = ''] = workflowId.split(':');
   return { merchantId, webhookId };
+}
+
+/** Workflow id of a test of an endpoint. */
+export function endpointTestWorkflowId(merchantId: string, webhookId: string): string {
+  return `test:${merchantId}:${webhookId}`;
 }
 
 /** Workflow id of a merchant's entity. */

@@ -114,6 +114,22 @@ export class MerchantNotFound extends HookladderError {
   }
 }
 
+/** Something of our own kept us from sending; nothing was sent. */
+export class OwnFault extends HookladderError {
+  readonly code = 'OWN_FAULT';
+  constructor(message: string) {
+    super(`our own fault, nothing was sent: ${message}`);
+  }
+}
+
+/** An exported endpoint cannot be imported. */
+export class InvalidExport extends HookladderError {
+  readonly code = 'INVALID_EXPORT';
+  constructor(message: string) {
+    super(`the export was refused: ${message}`);
+  }
+}
+
 /** A client that sets endpoints needs a key to seal their secrets. */
 export class SecretKeyMissing extends HookladderError {
   readonly code = 'SECRET_KEY_MISSING';

@@ -127,9 +127,14 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
     }
   }
 
-  async function post(endpoint: Endpoint, secrets: OpenedSecrets, request: AttemptRequest): Promise<Verdict> {
+  async function post(
+    endpoint: Endpoint,
+    secrets: OpenedSecrets,
+    webhookId: string,
+    request: Pick<AttemptRequest, 'body' | 'createdAt' | 'attempt' | 'timeoutMs'>,
+  ): Promise<Verdict> {
     const body = Buffer.from(request.body, 'utf8');
-    const signable = { webhookId: request.gate.webhookId, timestamp: Math.floor(Date.now() / 1_000), body };
+    const signable = { webhookId, timestamp: Math.floor(Date.now() / 1_000), body };
     const headers = {
       'Content-Type': 'application/json',
       'User-Agent': `hookladder/${VERSION}`,
@@ -164,7 +169,7 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
         const spareMs = activityInfo().startToCloseTimeoutMs - request.timeoutMs;
         if (beforePostMs > spareMs / 2)
           throw ownFault(`preparing the POST took ${Math.round(beforePostMs)} ms`);
-        const verdict = await post(answer.endpoint, secrets, request);
+        const verdict = await post(answer.endpoint, secrets, webhookId, request);
         log.info('attempt', {
           merchantId,
           webhookId,
@@ -178,6 +183,24 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
       } finally {
         deps.places.leave(merchantId);
       }
+    },
+
+    async sendTest({ merchantId, webhookId, ...request }) {
+      const view = await deps.gate.readFresh(merchantId).catch((error: unknown) => {
+        throw ownFault('the state of the merchant cannot be read', error);
+      });
+      if (view?.endpoint === undefined) {
+        throw ApplicationFailure.nonRetryable('the merchant has no endpoint', 'NoEndpoint');
+      }
+      const secrets = await openSecrets(merchantId, view.endpoint);
+      const verdict = await post(view.endpoint, secrets, webhookId, { ...request, attempt: 1 });
+      log.info('test event', {
+        merchantId,
+        webhookId,
+        verdict: verdict.kind,
+        answer: verdictInWords(verdict),
+      });
+      return verdict;
     },
 
     async ask(request) {

@@ -37,6 +37,12 @@ export interface AttemptRequest {
   readonly postWithinMs: number;
 }
 
+/** A test event for an endpoint. */
+export interface TestRequest extends Pick<AttemptRequest, 'body' | 'createdAt' | 'timeoutMs'> {
+  readonly merchantId: string;
+  readonly webhookId: string;
+}
+
 /** Refused by the gate and registered in the merchant's waiting room. */
 export interface Held {
   readonly type: 'held';
@@ -80,6 +86,8 @@ export interface WakeResult {
 /** Activities on the deliveries' task queue. */
 export interface DeliveryActivities {
   attempt(request: AttemptRequest): Promise<AttemptResult>;
+  /** One POST past the gate, that nobody is told of. */
+  sendTest(request: TestRequest): Promise<Verdict>;
   /** R47: a held delivery asks by itself. */
   ask(request: GateRequest): Promise<AskResult>;
   /** A held delivery has ended and leaves the waiting room. */

@@ -1,5 +1,6 @@
 import type { SignalDefinition } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { v7 as uuidv7 } from 'uuid';
 import { GATE_MEMO, merchantWorkflowId } from '../contract.ts';
 import { sealHeaders } from '../custom-headers.ts';
 import {
@@ -27,6 +28,9 @@ import {
   type EndpointView,
   type MerchantStatus,
 } from '../workflows/messages.ts';
+import type { Verdict } from '../policy/verdicts.ts';
+import { runEndpointTest } from './endpoint-test.ts';
+import { checkExported, type ExportedEndpoint } from './exported-endpoint.ts';
 import type { TemporalCalls } from './temporal-calls.ts';
 
 /** A change of an endpoint is durable at once; this long is waited for the merchant's entity to take it up. */
@@ -76,9 +80,10 @@ export class MerchantHandle {
    * R50, R72: sets where this merchant receives webhooks, in place of what was set before; deliveries held for
    * want of an address start. The secret and the headers are sealed before they leave this process. What is left out is
    * not kept: headers go, and a rotation of the secret ends (R63).
+   * @param cause - who and why, to be read later; without it only a change of the address is remembered.
    * @throws {@link InvalidEndpoint}, {@link SecretKeyMissing}, {@link TemporalUnavailable}
    */
-  async setEndpoint(settings: EndpointSettings): Promise<EndpointChange> {
+  async setEndpoint(settings: EndpointSettings, cause: Cause = {}): Promise<EndpointChange> {
     const { url, secret, headers = {} } = checkEndpointSettings(settings, this.settings.allowHttp);
     const { merchantId, box } = this;
     const taken = await checkEndpointHost(url, this.settings.guard);
@@ -88,7 +93,7 @@ export class MerchantHandle {
       secret: await box.seal(merchantId, secret),
       ...(hasHeaders ? { headers: await sealHeaders(box, merchantId, url, headers) } : {}),
     };
-    return { ...(await this.change(setEndpointSignal, endpoint)), ...taken };
+    return { ...(await this.change(setEndpointSignal, { ...endpoint, ...cause })), ...taken };
   }
 
   /**
@@ -171,6 +176,51 @@ export class MerchantHandle {
     const { gate, held } = await this.calls.askWorker(() => this.entity().query(merchantQuery));
     const { endpoint, draining } = gate;
     return { merchantId, ...(endpoint === undefined ? {} : { endpoint }), held, draining };
+  }
+
+  /**
+   * Sends one signed test event, of type `hookladder.test`, to the endpoint by a worker, with its secrets and headers,
+   * and tells what came of it. It passes the gate whatever that says, also while the breaker is open or the merchant is
+   * paused; it is no sample of the breaker, no delivery, and is never sent again.
+   * @throws {@link NoEndpoint}; {@link OwnFault} if nothing could be sent; {@link NoWorker}, {@link TemporalUnavailable}
+   */
+  async sendTest(): Promise<{ readonly webhookId: string; readonly verdict: Verdict }> {
+    const { merchantId } = this;
+    if ((await this.gate())?.endpoint === undefined) throw new NoEndpoint(merchantId);
+    const webhookId = `test-${uuidv7()}`;
+    const verdict = await runEndpointTest(this.calls, { merchantId, webhookId });
+    return { webhookId, verdict };
+  }
+
+  /**
+   * The endpoint with its secrets sealed, to be imported elsewhere with the same keys.
+   * @throws {@link NoEndpoint}, {@link TemporalUnavailable}
+   */
+  async exportEndpoint(): Promise<ExportedEndpoint> {
+    const { merchantId } = this;
+    const endpoint = (await this.gate())?.endpoint;
+    if (endpoint === undefined) throw new NoEndpoint(merchantId);
+    return { merchantId, ...endpoint };
+  }
+
+  /**
+   * Sets an endpoint as {@link exportEndpoint} gave it, a rotation under way included. The address and that the secrets
+   * open with the keys of this client are checked first.
+   * @throws {@link InvalidExport}, {@link InvalidEndpoint}, {@link SecretKeyMissing}, {@link TemporalUnavailable}
+   */
+  async importEndpoint(exported: unknown, cause: Cause = {}): Promise<EndpointChange> {
+    const { next, ...endpoint } = await checkExported(
+      exported,
+      this.merchantId,
+      this.box,
+      this.settings.allowHttp,
+    );
+    const taken = await checkEndpointHost(endpoint.url, this.settings.guard);
+    const set = await this.change(setEndpointSignal, { ...endpoint, ...cause });
+    const keepOldForMs = next === undefined ? 0 : next.promoteAt - Date.now();
+    if (next === undefined) return { ...set, ...taken };
+    const rotation = { secret: next.secret, keepOldForMs: Math.max(0, keepOldForMs), ...cause };
+    return { ...(await this.change(rotateSecretSignal, rotation)), ...taken };
   }
 
   private get box(): SecretBox {

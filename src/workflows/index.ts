@@ -1,3 +1,4 @@
 export { delivery } from './delivery.ts';
 export { merchantBreaker } from './merchant-breaker.ts';
 export { bulk } from './bulk.ts';
+export { endpointTest } from './endpoint-test.ts';

@@ -95,7 +95,7 @@ export async function merchantBreaker(input: MerchantInput): Promise<void> {
   setHandler(setEndpointSignal, (message) => {
     const endpoint = asEndpoint(message);
     if (endpoint === undefined) return ignore('setEndpoint');
-    apply((now) => state.setEndpoint(endpoint, now));
+    apply((now) => state.setEndpoint(endpoint, now, asCause(message)));
   });
   setHandler(rotateSecretSignal, (message) => {
     const rotation = asRotation(message);

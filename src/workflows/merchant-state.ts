@@ -32,6 +32,7 @@ export interface Transition extends Cause {
     | 'reset'
     | 'recovered'
     | 'address-set'
+    | 'endpoint-set'
     | 'address-removed'
     | 'secret-rotated'
     | 'secret-promoted'
@@ -142,10 +143,13 @@ export class MerchantState {
    * R50: a different address clears the window and ends the running pause; a change of secrets alone does not. R63: it
    * ends a rotation: the secret that is set is the only one.
    */
-  setEndpoint(endpoint: Omit<Endpoint, 'next'>, now: number): void {
+  setEndpoint(endpoint: Omit<Endpoint, 'next'>, now: number, cause: Cause = {}): void {
     if (endpoint.url !== this.known.lastUrl) {
       this.set({ circuit: breaker.addressChanged(this.known.circuit), lastUrl: endpoint.url });
-      this.note(now, 'address-set');
+      this.note(now, 'address-set', cause);
+    } else if (cause.by !== undefined || cause.why !== undefined) {
+      // A service that sets the same endpoint at each start would push the rest out of the list.
+      this.note(now, 'endpoint-set', cause);
     }
     if (this.known.endpoint?.next !== undefined) {
       this.note(now, 'rotation-ended', { why: 'the endpoint was set, with one secret' });

@@ -6,21 +6,22 @@ import type { EndpointView, MerchantStatus } from './messages.ts';
 /** A merchant's entity as people and tools see it. */
 export function merchantStatus(merchantId: string, state: MerchantState, policy: Policy): MerchantStatus {
   const { circuit, transitions } = state.snapshot();
-  const { endpoint, ...gate } = state.view();
   const window = circuit.state === 'closed' ? circuit.window : [];
   return {
     merchantId,
     summary: merchantInWords(state.view(), state.held),
-    gate: {
-      ...gate,
-      ...(endpoint && { endpoint: endpointView(endpoint) }),
-    },
+    gate: withoutSecrets(state.view()),
     samples: window.length,
     failed: window.filter(({ failed }) => failed).length,
     held: state.held,
     drainPerSecond: policy.drain.perSecond,
     transitions,
   };
+}
+
+/** What the gate is told, for people. */
+export function withoutSecrets({ endpoint, ...gate }: GateView): MerchantStatus['gate'] {
+  return { ...gate, ...(endpoint && { endpoint: endpointView(endpoint) }) };
 }
 
 function endpointView({ url, headers, next }: Endpoint): EndpointView {

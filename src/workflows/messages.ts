@@ -87,7 +87,7 @@ export const bulkProgressQuery = defineQuery<BulkProgress>('progress');
 
 export const reportSignal = defineSignal<[Report]>('report');
 /** It takes the place of all that was set before. */
-export const setEndpointSignal = defineSignal<[Omit<Endpoint, 'next'>]>('setEndpoint');
+export const setEndpointSignal = defineSignal<[Omit<Endpoint, 'next'> & Cause]>('setEndpoint');
 /** R63: sent by the client, which seals the new secret. */
 export const rotateSecretSignal = defineSignal<[Rotation]>('rotateSecret');
 /** R63: paste it into the Temporal UI; the cause may be left out. */
