@@ -132,13 +132,13 @@ test('changes of an endpoint are kept with who and why', async () => {
   await merchant.rotateSecret('the secret that follows', ann);
   await merchant.promoteSecret({ by: 'bob' });
   await merchant.removeEndpoint(ann);
-  const transitions = (await merchant.breaker())?.transitions.map(({ at: _, ...rest }) => rest);
-  expect(transitions).toEqual([
-    { event: 'address-set', ...ann },
-    { event: 'endpoint-set', by: 'bob' },
-    { event: 'secret-rotated', ...ann },
-    { event: 'secret-promoted', by: 'bob' },
-    { event: 'address-removed', ...ann },
+  const at = expect.any(Number) as number;
+  expect((await merchant.breaker())?.transitions).toEqual([
+    { at, event: 'address-set', ...ann },
+    { at, event: 'endpoint-set', by: 'bob' },
+    { at, event: 'secret-rotated', ...ann },
+    { at, event: 'secret-promoted', by: 'bob' },
+    { at, event: 'address-removed', ...ann },
   ]);
 });
 
