@@ -3,7 +3,8 @@
  *
  *   POST /payments/:id/paid              {"merchantId": "shop-42", "amount": "10.50", "currency": "EUR"}
  *   GET  /webhooks/:merchant/:id
- *   PUT  /merchants/:merchant/endpoint   {"url": "https://…", "secret": "…"}
+ *   PUT  /merchants/:merchant/endpoint   {"url": "https://…", "secret": "…", "headers": {"Authorization": "…"}}
+ *   POST /merchants/:merchant/rotation   {"secret": "…", "keepOldFor": "7 days"}
  *
  * From the environment: PORT, 3000 by default; ALLOW_HTTP=1 and HOOKLADDER_ALLOWED_NETWORKS=127.0.0.0/8 for receivers
  * on this machine; TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE and so on; HOOKLADDER_SECRET_KEYS_FILE with the keys that seal
@@ -13,7 +14,13 @@ import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 // 'hookladder' when installed
-import { Hookladder, HookladderError, SecretKeyError, type EndpointSettings } from '../src/client.ts';
+import {
+  Hookladder,
+  HookladderError,
+  SecretKeyError,
+  type EndpointSettings,
+  type RotationOptions,
+} from '../src/client.ts';
 
 interface Payment {
   readonly merchantId: string;
@@ -58,6 +65,11 @@ async function route(request: IncomingMessage): Promise<Reply> {
         status: 200,
         body: await hooks.merchant(first).setEndpoint(await jsonObject<EndpointSettings>(request)),
       };
+    case 'POST merchants': {
+      if (second !== 'rotation') break;
+      const { secret, ...options } = await jsonObject<RotationOptions & { secret: string }>(request);
+      return { status: 200, body: await hooks.merchant(first).rotateSecret(secret, options) };
+    }
   }
   return { status: 404, body: { message: 'there is no such resource' } };
 }
@@ -76,6 +88,7 @@ const statusOf: Record<string, number> = {
   DELIVERY_NOT_FOUND: 404,
   MERCHANT_NOT_FOUND: 404,
   ID_CONFLICT: 409,
+  NO_ENDPOINT: 409,
   NO_WORKER: 503,
   TEMPORAL_UNAVAILABLE: 503,
 };

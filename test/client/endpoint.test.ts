@@ -21,7 +21,7 @@ import {
 const url = 'https://merchant.example/hooks';
 const secret = 'a secret of 20 bytes';
 
-describe('R72 the syntax of an endpoint', () => {
+describe('R72 E12 the syntax of an endpoint', () => {
   test.each<[field: string, remedy: string, change: Partial<EndpointSettings>]>([
     ['url', 'absolute URL', { url: '/hooks' }],
     ['url', 'absolute URL', { url: 'merchant.example/hooks' }],

@@ -112,6 +112,20 @@ describe('the example of a service', () => {
     });
   });
 
+  test('R63 replaces a secret, and answers 409 where there is none', async () => {
+    const service = await startService();
+    const merchant = client.hooks.merchant(freshMerchant());
+    const rotate = async (body: object) =>
+      await service.call('POST', `/merchants/${merchant.merchantId}/rotation`, body);
+    const secret = 'another of 21 bytes !';
+
+    expect(await rotate({ secret })).toMatchObject({ status: 409, body: { code: 'NO_ENDPOINT' } });
+    await merchant.setEndpoint({ url: receiver.url, secret: 'a secret of 20 bytes' });
+    expect(await rotate({ secret, keepOldFor: 'soon' })).toMatchObject({ status: 400 });
+    expect(await rotate({ secret, keepOldFor: '7 days' })).toEqual({ status: 200, body: { applied: true } });
+    expect((await merchant.describe()).endpoint).toHaveProperty('promoteAt');
+  });
+
   test('R71 R72 answers 400 to what is refused, and 404 to what is not there', async () => {
     const service = await startService();
 

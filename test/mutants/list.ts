@@ -25,6 +25,12 @@ const circuitTests = 'test/policy/circuit.test.ts';
 const gateTests = 'test/policy/gate.test.ts';
 const merchantTests = 'test/workflows/merchant-state.test.ts';
 
+const guard = 'src/http/address-guard.ts';
+const guardTests = 'test/http/address-guard.test.ts';
+const customHeaders = 'src/custom-headers.ts';
+const customHeaderTests = 'test/client/custom-headers.test.ts';
+const rotationTests = 'test/workflows/rotation.test.ts';
+
 export const mutants: readonly Mutant[] = [
   {
     rule: 'R1',
@@ -295,5 +301,68 @@ export const mutants: readonly Mutant[] = [
     find: "if (view?.paused !== undefined) return { pass: false, reason: 'paused' };",
     replace: '',
     tests: gateTests,
+  },
+  {
+    rule: 'R3',
+    file: guard,
+    find: 'if (translated !== undefined) {',
+    replace: "if (translated === '') {",
+    tests: guardTests,
+  },
+  {
+    rule: 'R72',
+    file: guard,
+    find: 'return address.match(GLOBAL_UNICAST) ? undefined',
+    replace: 'return address.match(GLOBAL_UNICAST) || true ? undefined',
+    tests: guardTests,
+  },
+  {
+    rule: 'R72',
+    file: 'src/endpoints.ts',
+    find: ' || refusals.length < resolved.length',
+    replace: '',
+    tests: 'test/client/endpoint.test.ts',
+  },
+  {
+    rule: 'R72',
+    file: customHeaders,
+    find: "'user-agent|traceparent|tracestate|baggage|b3',",
+    replace: "'user-agent|traceparent|baggage|b3',",
+    tests: customHeaderTests,
+  },
+  {
+    rule: 'R72',
+    file: customHeaders,
+    find: 'return JSON.stringify([merchantId, url, names]);',
+    replace: 'return JSON.stringify([merchantId, names]);',
+    tests: customHeaderTests,
+  },
+  {
+    rule: 'R63',
+    file: 'src/policy/rotation.ts',
+    find: 'return { ...endpoint, next };',
+    replace: 'return { ...promote(endpoint), next };',
+    tests: rotationTests,
+  },
+  {
+    rule: 'R63',
+    file: merchantState,
+    find: 'if (now < promotionDueAt(this.known.endpoint)) return;',
+    replace: 'if (now <= promotionDueAt(this.known.endpoint)) return;',
+    tests: rotationTests,
+  },
+  {
+    rule: 'R63',
+    file: merchantState,
+    find: 'return Math.min(this.nextCircuitTickAt(), promotionDueAt(this.known.endpoint));',
+    replace: 'return this.nextCircuitTickAt();',
+    tests: rotationTests,
+  },
+  {
+    rule: 'R63',
+    file: 'src/http/signatures.ts',
+    find: "'X-Webhook-Signature': ownSignature(message, secret),",
+    replace: "'X-Webhook-Signature': ownSignature(message, nextSecret ?? secret),",
+    tests: 'test/http/signatures.test.ts',
   },
 ];
