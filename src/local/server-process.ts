@@ -34,6 +34,12 @@ export interface ServerProcess {
   kill(): void;
 }
 
+/** Whom a process runs as, by number; as this process if not given. */
+export interface RunAs {
+  readonly uid?: number;
+  readonly gid?: number;
+}
+
 /**
  * Starts a server process that a Ctrl-C in the terminal does not reach (it has a session of its own, so that workers can
  * shut down first) and that does not outlive this process, even one killed with SIGKILL. It does not keep this process
@@ -43,11 +49,13 @@ export function startServerProcess(
   command: string,
   args: readonly string[],
   onOutput: (line: string) => void,
+  runAs: RunAs = {},
 ): ServerProcess {
   const child =
     process.platform === 'win32'
       ? spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], windowsHide: true })
       : spawn('/bin/sh', ['-c', GUARDED_START, 'sh', command, ...args], {
+          ...runAs,
           stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
           detached: true,
         });
