@@ -6,6 +6,7 @@ import type { GateView } from './policy/gate.ts';
 import { policyWith, type PolicyOverrides } from './policy/policy.ts';
 import type { MerchantInput } from './workflows/merchant-breaker.ts';
 import { MerchantState, recovered } from './workflows/merchant-state.ts';
+import { breakerState } from './workflows/merchant-words.ts';
 
 /**
  * Signals a merchant's entity, and starts it if there is none.
@@ -23,6 +24,7 @@ export async function signalMerchant<Message>(
     ...(lost === undefined ? {} : { lost }),
     ...(policy === undefined ? {} : { policy }),
   };
+  const view = new MerchantState(policyWith(policy), lost && recovered(lost, Date.now())).view();
   await client.workflow.signalWithStart<(input: MerchantInput) => Promise<void>, [Message]>(
     MERCHANT_WORKFLOW,
     {
@@ -31,12 +33,11 @@ export async function signalMerchant<Message>(
       args: [input],
       signal,
       signalArgs: [message],
-      memo: {
-        [GATE_MEMO]: new MerchantState(policyWith(policy), lost && recovered(lost, Date.now())).view(),
-      },
+      memo: { [GATE_MEMO]: view },
       staticSummary: `merchant ${merchantId}: endpoint, breaker and waiting room`,
       typedSearchAttributes: [
         { key: defineSearchAttributeKey('WebhookMerchant', 'KEYWORD'), value: merchantId },
+        { key: defineSearchAttributeKey('WebhookBreaker', 'KEYWORD'), value: breakerState(view) },
       ],
     },
   );

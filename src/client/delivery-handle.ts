@@ -6,12 +6,12 @@ import {
   type WorkflowHandle,
 } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure, TerminatedFailure, TimeoutFailure } from '@temporalio/common';
-import { deliveryWorkflowId } from '../contract.ts';
+import { deliveryWorkflowId, GATE_MEMO, merchantWorkflowId } from '../contract.ts';
 import { restartDelivery } from '../deliveries.ts';
 import { DeliveryNotFound, InvalidWebhook } from '../errors.ts';
 import { decodePayloads } from '../payloads.ts';
-import type { Cause } from '../policy/gate.ts';
-import type { DeliveryStatus } from '../policy/status.ts';
+import { askGate, type Cause, type GateView } from '../policy/gate.ts';
+import { heldState, type DeliveryStatus } from '../policy/status.ts';
 import { cancelCauseSignal, statusQuery, tryNowUpdate, type TryNowOutcome } from '../workflows/messages.ts';
 import { NO_LIMIT, type TemporalCalls } from './temporal-calls.ts';
 
@@ -62,7 +62,7 @@ export class DeliveryHandle {
       case 'TIMED_OUT':
         return await this.endedByOthers(description.status.name);
       default:
-        return withOwnFault(await this.query(), await this.ownFault(description));
+        return withOwnFault(await this.asHeldNow(await this.query()), await this.ownFault(description));
     }
   }
 
@@ -176,6 +176,25 @@ export class DeliveryHandle {
     return how === 'TERMINATED'
       ? { ...status, state: 'cancelled', reason: 'terminated' }
       : { ...status, state: 'failed', reason: 'timed-out' };
+  }
+
+  /** R53: a held delivery knows why it was held when it asked last; its merchant knows what holds it now. */
+  private async asHeldNow(status: DeliveryStatus): Promise<DeliveryStatus> {
+    if (!status.state.startsWith('held-')) return status;
+    const entity = this.calls.client.workflow.getHandle(merchantWorkflowId(this.merchantId));
+    const description = await this.calls.ifFound(() => entity.describe());
+    const view = description?.memo?.[GATE_MEMO] as GateView | undefined;
+    const answer = askGate(view, { held: true, released: false });
+    // Open: it is about to be woken.
+    if (answer.pass) return status;
+    const { reason, until } = answer;
+    const { heldUntil: _, ...rest } = status;
+    return {
+      ...rest,
+      state: heldState[reason],
+      reason,
+      ...(until === undefined ? {} : { heldUntil: new Date(until).toISOString() }),
+    };
   }
 
   /** R6: an activity that is being retried after a failure that is not benign. */

@@ -36,6 +36,7 @@ import type { TemporalCalls } from './temporal-calls.ts';
 /** A change of an endpoint is durable at once; this long is waited for the merchant's entity to take it up. */
 const APPLIED_WITHIN_MS = 5_000;
 const APPLIED_POLL_MS = 50;
+const ENDED = 'ended by somebody, to be started again by the next message';
 
 /** A merchant as it stands. Secrets are never handed out. */
 export interface MerchantDescription {
@@ -124,8 +125,8 @@ export class MerchantHandle {
    * @throws {@link TemporalUnavailable}
    */
   async removeEndpoint(cause: Cause = {}): Promise<Change> {
-    if ((await this.gate())?.endpoint === undefined) return { applied: true };
-    return await this.change(removeEndpointSignal, cause);
+    if ((await this.gate()) === undefined) return { applied: true };
+    return await this.change(removeEndpointSignal, cause, (gate) => gate?.endpoint === undefined);
   }
 
   /**
@@ -143,7 +144,7 @@ export class MerchantHandle {
    */
   async pause(cause: Cause = {}): Promise<Change> {
     await this.mustBeKnown();
-    return await this.change(pauseSignal, cause);
+    return await this.change(pauseSignal, cause, (gate) => gate?.paused !== undefined);
   }
 
   /**
@@ -152,8 +153,7 @@ export class MerchantHandle {
    */
   async resume(cause: Cause = {}): Promise<Change> {
     await this.mustBeKnown();
-    if ((await this.gate())?.paused === undefined) return { applied: true };
-    return await this.change(resumeSignal, cause);
+    return await this.change(resumeSignal, cause, (gate) => gate?.paused === undefined);
   }
 
   /**
@@ -162,8 +162,11 @@ export class MerchantHandle {
    * @throws {@link NoWorker}, {@link TemporalUnavailable}
    */
   async breaker(): Promise<MerchantStatus | undefined> {
-    if ((await this.gate()) === undefined) return undefined;
-    return await this.calls.askWorker(async () => await this.entity().query(merchantQuery));
+    const entity = await this.entityDescription();
+    if (entity === undefined) return undefined;
+    const status = await this.calls.askWorker(() => this.entity().query(merchantQuery, Date.now()));
+    if (entity.status.name === 'RUNNING') return status;
+    return { ...status, ended: true, summary: `${ENDED}: ${status.summary}` };
   }
 
   /**
@@ -172,8 +175,9 @@ export class MerchantHandle {
    */
   async describe(): Promise<MerchantDescription> {
     const { merchantId } = this;
-    if ((await this.gate()) === undefined) return { merchantId, held: 0, draining: false };
-    const { gate, held } = await this.calls.askWorker(() => this.entity().query(merchantQuery));
+    const status = await this.breaker();
+    if (status === undefined) return { merchantId, held: 0, draining: false };
+    const { gate, held } = status;
     const { endpoint, draining } = gate;
     return { merchantId, ...(endpoint === undefined ? {} : { endpoint }), held, draining };
   }
@@ -234,13 +238,19 @@ export class MerchantHandle {
     if ((await this.gate()) === undefined) throw new MerchantNotFound(this.merchantId);
   }
 
-  private async change<Message>(signal: SignalDefinition<[Message]>, message: Message): Promise<Change> {
+  /** @param isSo - whether there is nothing to change; what is on its way may say otherwise, so it is sent all the same. */
+  private async change<Message>(
+    signal: SignalDefinition<[Message]>,
+    message: Message,
+    isSo?: (gate: GateView | undefined) => boolean,
+  ): Promise<Change> {
     const before = await this.gate();
     const { client } = this.calls;
     const { policy } = this.settings;
     await this.calls.call(
       async () => await signalMerchant(client, this.merchantId, signal, message, { lost: before, policy }),
     );
+    if (isSo?.(before) === true) return { applied: true };
     const deadline = Date.now() + APPLIED_WITHIN_MS;
     for (;;) {
       if (((await this.gate())?.version ?? 0) > (before?.version ?? 0)) return { applied: true };
@@ -250,8 +260,11 @@ export class MerchantHandle {
   }
 
   private async gate(): Promise<GateView | undefined> {
-    const description = await this.calls.ifFound(() => this.entity().describe());
-    return description?.memo?.[GATE_MEMO] as GateView | undefined;
+    return (await this.entityDescription())?.memo?.[GATE_MEMO] as GateView | undefined;
+  }
+
+  private async entityDescription() {
+    return await this.calls.ifFound(() => this.entity().describe());
   }
 
   private entity() {

@@ -1,3 +1,4 @@
+import type { HeldReason } from './gate.ts';
 import { lastInterventionInWords, type Intervention } from './interventions.ts';
 import type { FailureReason } from './ladders.ts';
 import type { Policy } from './policy.ts';
@@ -37,6 +38,8 @@ export interface DeliveryStatus {
   /** When the ladder pause ends; absent while held, since a held delivery waits to be woken. */
   readonly nextAttemptAt?: string;
   readonly heldSince?: string;
+  /** While it is held: the breaker's pause, or a drain that met a 429, lasts at least until then. */
+  readonly heldUntil?: string;
   /** R21, R24: when the delivery ends if it is not delivered. */
   readonly endsAt?: string;
   readonly endedAt?: string;
@@ -48,6 +51,14 @@ export interface DeliveryStatus {
   /** What operators asked of it, the newest last. */
   readonly interventions?: readonly Intervention[];
 }
+
+/** R53, R90: how a hold shows, by the first reason that applies; a drain goes on with what held before it. */
+export const heldState = {
+  paused: 'held-paused',
+  'no-endpoint': 'held-no-endpoint',
+  breaker: 'held-breaker',
+  draining: 'held-breaker',
+} as const satisfies Record<HeldReason, DeliveryState>;
 
 /** A status in a sentence: what the delivery waits for, until when, at which attempt. */
 export function statusInWords(status: DeliveryStatus, policy: Policy): string {
@@ -65,7 +76,7 @@ export function statusInWords(status: DeliveryStatus, policy: Policy): string {
     case 'held-no-endpoint':
       return `held since ${status.heldSince}: the merchant has no address; it goes when one is set (${fast})${last}`;
     case 'held-breaker':
-      return `held since ${status.heldSince}: the breaker of the merchant is not closed (${fast})${last}`;
+      return `held since ${status.heldSince}: ${breakerHolds(status)} (${fast})${last}`;
     case 'held-paused':
       return `held since ${status.heldSince}: the merchant is paused by an operator (${fast})${last}`;
     case 'own-fault':
@@ -77,4 +88,11 @@ export function statusInWords(status: DeliveryStatus, policy: Policy): string {
     case 'cancelled':
       return `cancelled at ${status.endedAt ?? 'an unknown time'} after ${status.attempts} attempts${last}`;
   }
+}
+
+function breakerHolds({ reason, heldUntil }: DeliveryStatus): string {
+  const until = heldUntil === undefined ? '' : ` until at least ${heldUntil}`;
+  return reason === 'draining'
+    ? `the merchant's held deliveries are being released, its turn comes${until && `, not before ${heldUntil}`}`
+    : `the breaker of the merchant is not closed${until}`;
 }

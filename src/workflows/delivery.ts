@@ -38,7 +38,7 @@ import {
   type Ladders,
 } from '../policy/ladders.ts';
 import { policyWith, type Policy } from '../policy/policy.ts';
-import { statusInWords, type DeliveryState, type DeliveryStatus } from '../policy/status.ts';
+import { heldState, statusInWords, type DeliveryState, type DeliveryStatus } from '../policy/status.ts';
 import { outcomeUnknown, verdictInWords, type Verdict } from '../policy/verdicts.ts';
 import { asCause, asRedelivery, asRelease } from './message-checks.ts';
 import {
@@ -122,6 +122,8 @@ interface Hold {
   reason: HeldReason;
   /** R47: when the pause ends that it was told of when this hold began, Unix milliseconds. */
   readonly until: number;
+  /** What it was told last, Unix milliseconds. */
+  toldUntil: number | undefined;
   /** R47: how often it has asked by itself. */
   asks: number;
 }
@@ -132,14 +134,6 @@ interface Pause {
   /** R83: somebody asked to try now. */
   tryNow?: { outcome?: TryNowOutcome };
 }
-
-/** R53, R90: how a hold shows, by the first reason that applies; a drain goes on with what held before it. */
-const heldState = {
-  paused: 'held-paused',
-  'no-endpoint': 'held-no-endpoint',
-  breaker: 'held-breaker',
-  draining: 'held-breaker',
-} as const satisfies Record<HeldReason, DeliveryState>;
 
 class DeliveryRun {
   private readonly input: DeliveryInput;
@@ -159,6 +153,8 @@ class DeliveryRun {
   private pause: Pause | undefined;
   private hold: Hold | undefined;
   private calls: GateCalls = noCalls;
+  /** R48: the permit that the last gate call used. */
+  private permitInUse: number | undefined;
 
   constructor(input: DeliveryInput) {
     this.input = input;
@@ -204,12 +200,25 @@ class DeliveryRun {
       fastFailures: this.ladders.fastFailures,
       slowSteps: this.ladders.slowSteps,
       ...(this.pause === undefined ? {} : { nextAttemptAt: rfc3339(this.pause.until) }),
-      ...(this.hold === undefined ? {} : { heldSince: rfc3339(this.hold.since) }),
+      ...this.holdToTell(),
       ...(open ? { endsAt: rfc3339(this.bound().at) } : {}),
       ...(this.endedAt === undefined ? {} : { endedAt: rfc3339(this.endedAt) }),
       ...(this.lastVerdict === undefined ? {} : { lastVerdict: this.lastVerdict }),
       ...(this.reason === undefined ? {} : { reason: this.reason }),
       ...(this.interventions.length === 0 ? {} : { interventions: this.interventions }),
+    };
+  }
+
+  /** R90. During a trial it is held no more, but keeps its place. */
+  private holdToTell(): Partial<DeliveryStatus> {
+    if (this.hold === undefined) return {};
+    const { since, reason, toldUntil } = this.hold;
+    return {
+      heldSince: rfc3339(since),
+      ...(this.state === heldState[reason] ? { reason } : {}),
+      ...(this.state !== heldState[reason] || toldUntil === undefined
+        ? {}
+        : { heldUntil: rfc3339(toldUntil) }),
     };
   }
 
@@ -380,7 +389,8 @@ class DeliveryRun {
 
   /** R50: notes a refusal; the hold keeps its beginning when the delivery asks again. */
   private refused({ reason, since, until }: Held): void {
-    this.hold ??= { since, reason, until: until ?? Date.now(), asks: 0 };
+    this.hold ??= { since, reason, until: until ?? Date.now(), toldUntil: until, asks: 0 };
+    this.hold.toldUntil = until;
     if (reason !== 'draining') this.hold.reason = reason;
   }
 
@@ -438,7 +448,7 @@ class DeliveryRun {
       summary: 'leaves the waiting room',
     });
     try {
-      const permit = this.calls.released?.permit;
+      const permit = this.calls.released?.permit ?? this.permitInUse;
       await leaveRoom({ merchantId, webhookId, ...(permit === undefined ? {} : { permit }) });
     } catch (error) {
       // The entity drops a delivery that has ended when it would wake it: only tidiness is lost.
@@ -450,6 +460,7 @@ class DeliveryRun {
   private gateRequest(tryNow = false): GateRequest {
     const { released } = this.calls;
     this.calls = nextCall(this.calls);
+    this.permitInUse = released?.permit;
     return {
       merchantId: this.input.merchantId,
       webhookId: this.input.webhookId,

@@ -1,14 +1,17 @@
 import {
   ActivityCancellationType,
+  ActivityFailure,
   allHandlersFinished,
   ApplicationFailure,
   CancellationScope,
   condition,
+  defineSignal,
   isCancellation,
   log,
   makeContinueAsNewFunc,
   proxyActivities,
   setCurrentDetails,
+  setDefaultSignalHandler,
   setHandler,
   upsertMemo,
   upsertSearchAttributes,
@@ -21,7 +24,7 @@ import { policyWith, type PolicyOverrides } from '../policy/policy.ts';
 import type { GateView } from '../policy/gate.ts';
 import type { Place } from '../policy/waiting-room.ts';
 import { asCause, asEndpoint, asReport, asRotation } from './message-checks.ts';
-import { merchantInWords, merchantStatus } from './merchant-words.ts';
+import { breakerState, merchantInWords, merchantStatus } from './merchant-words.ts';
 import { MerchantState, recovered, type MerchantSnapshot } from './merchant-state.ts';
 import {
   merchantQuery,
@@ -67,6 +70,8 @@ export async function merchantBreaker(input: MerchantInput): Promise<void> {
   const { merchantId } = accept(input);
   const policy = policyWith(input.policy);
   const state = new MerchantState(policy, input.state ?? (input.lost && recovered(input.lost, Date.now())));
+  if (input.lost !== undefined)
+    log.warn('goes on from an entity that was terminated or lost', { merchantId });
   const endsAt = Date.now() + LONGEST_RUN_MS;
   let signals = 0;
   /** The page of wake-ups under way, to be broken off when the gate closes. */
@@ -74,62 +79,49 @@ export async function merchantBreaker(input: MerchantInput): Promise<void> {
 
   const publish = (): void => {
     const view = state.viewIfChanged();
+    setCurrentDetails(merchantInWords(state.view(), state.held));
     if (view === undefined) return;
     upsertMemo({ [GATE_MEMO]: view });
     publishState(view);
-    setCurrentDetails(merchantInWords(view, state.held));
     if (!state.canDrain()) waking?.cancel();
   };
   /** A message changes the state, and what it changed is published in the same workflow task. */
-  const apply = (change: (now: number) => void): void => {
+  const apply = (change: Change): void => {
     signals += 1;
     const now = Date.now();
     state.tick(now);
     change(now);
     publish();
   };
-  const ignore = (name: string): void => {
+  const takers = signalTakers(state);
+  const take = (name: string, message: unknown): void => {
+    const change = takers.get(name)?.(message);
+    if (change !== undefined) return apply(change);
     signals += 1;
-    log.warn(`ignored a malformed ${name}`, { merchantId });
+    log.warn('ignored an unknown or malformed signal', { merchantId, signal: name });
   };
-  setHandler(setEndpointSignal, (message) => {
-    const endpoint = asEndpoint(message);
-    if (endpoint === undefined) return ignore('setEndpoint');
-    apply((now) => state.setEndpoint(endpoint, now, asCause(message)));
-  });
-  setHandler(rotateSecretSignal, (message) => {
-    const rotation = asRotation(message);
-    if (rotation === undefined) return ignore('rotateSecret');
-    apply((now) => state.rotateSecret(rotation, now));
-  });
-  setHandler(promoteSecretSignal, (message) => apply((now) => state.promoteSecret(asCause(message), now)));
-  setHandler(removeEndpointSignal, (message) => apply((now) => state.removeEndpoint(asCause(message), now)));
-  setHandler(resetBreakerSignal, (message) => apply((now) => state.reset(asCause(message), now)));
-  setHandler(pauseSignal, (message) => apply((now) => state.pause(asCause(message), now)));
-  setHandler(resumeSignal, (message) => apply((now) => state.resume(asCause(message), now)));
-  setHandler(reportSignal, (message) => {
-    const report = asReport(message);
-    if (report === undefined) return ignore('report');
-    apply((now) => state.report(report, now));
-  });
-  setHandler(merchantQuery, () => merchantStatus(merchantId, state, policy));
+  // First, since signals that came before this run are handed over in the order of their arrival only to this one.
+  setDefaultSignalHandler(take);
+  for (const name of takers.keys())
+    setHandler(defineSignal<[unknown]>(name), (message) => take(name, message));
+  // Here, time is that of the last workflow task: whoever asks tells what time it is.
+  setHandler(merchantQuery, (now) =>
+    merchantStatus(merchantId, state, policy, typeof now === 'number' ? now : Date.now()),
+  );
   setCurrentDetails(merchantInWords(state.view(), state.held));
 
   /** R44, R48: one wake-up with a permit; a delivery that has ended gives it to the next. */
   const tryOne = async ({ page, permit }: Trial): Promise<void> => {
     publish();
-    const { ended } = await wake({
-      merchantId,
-      page: page.map(toWake),
-      version: state.view().version,
-      permit,
-    });
-    state.endRelease(page, page.length);
+    const request = { merchantId, page: page.map(toWake), version: state.view().version, permit };
+    const { reached, ended } = await wake(request).catch(nobodyReached);
+    state.endRelease(page, reached);
     if (ended > 0) state.takeBack(permit);
   };
   let dueAt = 0;
   /** R46: one page of the drain. */
   const drainPage = async (): Promise<void> => {
+    publish();
     const { perSecond } = policy.drain;
     const page = state.beginRelease(Math.max(1, Math.floor((perSecond * PAGE_MS) / 1_000)));
     const request = { merchantId, page: page.map(toWake), version: state.view().version, perSecond, dueAt };
@@ -173,6 +165,40 @@ export async function merchantBreaker(input: MerchantInput): Promise<void> {
   await continueAsNew({ ...next, state: state.snapshot() });
 }
 
+type Change = (now: number) => void;
+
+/** What each signal changes; `undefined` if its message is malformed. */
+function signalTakers(state: MerchantState): ReadonlyMap<string, (message: unknown) => Change | undefined> {
+  return new Map<string, (message: unknown) => Change | undefined>([
+    [
+      setEndpointSignal.name,
+      (message) => {
+        const endpoint = asEndpoint(message);
+        return endpoint && ((now) => state.setEndpoint(endpoint, now, asCause(message)));
+      },
+    ],
+    [
+      rotateSecretSignal.name,
+      (message) => {
+        const rotation = asRotation(message);
+        return rotation && ((now) => state.rotateSecret(rotation, now));
+      },
+    ],
+    [
+      reportSignal.name,
+      (message) => {
+        const report = asReport(message);
+        return report && ((now) => state.report(report, now));
+      },
+    ],
+    [promoteSecretSignal.name, (message) => (now) => state.promoteSecret(asCause(message), now)],
+    [removeEndpointSignal.name, (message) => (now) => state.removeEndpoint(asCause(message), now)],
+    [resetBreakerSignal.name, (message) => (now) => state.reset(asCause(message), now)],
+    [pauseSignal.name, (message) => (now) => state.pause(asCause(message), now)],
+    [resumeSignal.name, (message) => (now) => state.resume(asCause(message), now)],
+  ]);
+}
+
 /** Anyone may have started it: an exception would block the workflow for good. */
 function accept(input: unknown): { readonly merchantId: string } {
   const merchantId =
@@ -186,9 +212,8 @@ function accept(input: unknown): { readonly merchantId: string } {
   );
 }
 
-/** How the merchant stands, for a list of all; told when it changes. */
 function publishState(view: GateView): void {
-  const value = view.paused === undefined ? view.circuit.state : 'paused';
+  const value = breakerState(view);
   if (workflowInfo().typedSearchAttributes.get(breakerKey) === value) return;
   upsertSearchAttributes([{ key: breakerKey, value }]);
 }
@@ -209,10 +234,13 @@ function toWake({ webhookId, call }: Place): Pick<Place, 'webhookId' | 'call'> {
   return { webhookId, call };
 }
 
-/** A page that was cancelled before it began has reached nobody. */
-function nobodyReached(error: unknown): Pick<WakeResult, 'reached' | 'nextDueAt'> {
-  if (isCancellation(error)) return { reached: 0, nextDueAt: 0 };
-  throw error;
+/**
+ * A page that was cancelled, or whose worker died while it was, is not tried again by Temporal. Whom it reached is not
+ * known: all keep their places, and one that is woken twice for the same call goes once.
+ */
+function nobodyReached(error: unknown): WakeResult {
+  if (!isCancellation(error) && !(error instanceof ActivityFailure)) throw error;
+  return { reached: 0, ended: 0, nextDueAt: 0 };
 }
 
 /** Waits for a pause between signals, but not for long. */

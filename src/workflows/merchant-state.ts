@@ -83,6 +83,8 @@ export function recovered(view: GateView, now: number): MerchantSnapshot {
   return {
     ...nothingKnown,
     version: view.version,
+    // Beyond all that were given: a verdict of a permit from before must not count.
+    permits: now,
     circuit: recoveredCircuit(view.circuit, epoch),
     ...(view.openedAt === undefined ? {} : { openedAt: view.openedAt }),
     ...(view.endpoint === undefined ? {} : { endpoint: view.endpoint, lastUrl: view.endpoint.url }),
@@ -147,6 +149,8 @@ export class MerchantState {
     if (endpoint.url !== this.known.lastUrl) {
       this.set({ circuit: breaker.addressChanged(this.known.circuit), lastUrl: endpoint.url });
       this.note(now, 'address-set', cause);
+    } else if (this.known.endpoint === undefined) {
+      this.note(now, 'address-set', cause);
     } else if (cause.by !== undefined || cause.why !== undefined) {
       // A service that sets the same endpoint at each start would push the rest out of the list.
       this.note(now, 'endpoint-set', cause);
@@ -189,8 +193,9 @@ export class MerchantState {
     this.note(now, 'reset', cause);
   }
 
-  /** R53: no trial is granted meanwhile, and one that was is withdrawn. */
+  /** R53: no trial is granted meanwhile, and one that was is withdrawn. Pausing again adds nothing unless it says who or why. */
   pause(cause: Cause, now: number): void {
+    if (this.known.paused !== undefined && cause.by === undefined && cause.why === undefined) return;
     this.set({ paused: { ...cause, since: now }, circuit: withoutPermit(this.known.circuit) });
     this.note(now, 'paused', cause);
   }

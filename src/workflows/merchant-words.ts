@@ -1,12 +1,18 @@
+import { windowAt } from '../policy/circuit.ts';
 import type { Endpoint, GateView } from '../policy/gate.ts';
 import type { Policy } from '../policy/policy.ts';
 import type { MerchantState } from './merchant-state.ts';
 import type { EndpointView, MerchantStatus } from './messages.ts';
 
 /** A merchant's entity as people and tools see it. */
-export function merchantStatus(merchantId: string, state: MerchantState, policy: Policy): MerchantStatus {
+export function merchantStatus(
+  merchantId: string,
+  state: MerchantState,
+  policy: Policy,
+  now: number,
+): MerchantStatus {
   const { circuit, transitions } = state.snapshot();
-  const window = circuit.state === 'closed' ? circuit.window : [];
+  const window = circuit.state === 'closed' ? windowAt(policy.breaker, circuit.window, now) : [];
   return {
     merchantId,
     summary: merchantInWords(state.view(), state.held),
@@ -26,6 +32,11 @@ export function withoutSecrets({ endpoint, ...gate }: GateView): MerchantStatus[
 
 function endpointView({ url, headers, next }: Endpoint): EndpointView {
   return { url, headers: headers?.names ?? [], ...(next && { promoteAt: next.promoteAt }) };
+}
+
+/** How the merchant stands, for a list of all: its circuit, or that it is paused. */
+export function breakerState({ paused, circuit }: GateView): string {
+  return paused === undefined ? circuit.state : 'paused';
 }
 
 /** How a merchant stands, in a sentence for the Temporal UI. */

@@ -51,10 +51,12 @@ const reportSchema = v.object({
   unusedPermits: v.array(number),
 });
 const releaseSchema = v.object({ call: number, version: number, permit: v.exactOptional(number) });
-const causeSchema = v.object({
-  by: v.exactOptional(v.pipe(v.string(), v.maxLength(200))),
-  why: v.exactOptional(v.pipe(v.string(), v.maxLength(500))),
-});
+const cut = (length: number) =>
+  v.pipe(
+    v.string(),
+    v.transform((text) => text.slice(0, length).toWellFormed()),
+  );
+const causeSchema = v.object({ by: v.exactOptional(cut(200)), why: v.exactOptional(cut(500)) });
 const redeliverySchema = v.object({
   of: v.string(),
   createdAt: v.pipe(v.string(), v.isoTimestamp()),
@@ -69,7 +71,7 @@ export const asRotation = (message: unknown): Rotation | undefined => {
   return rotation && { ...rotation, ...asCause(message) };
 };
 export const asReport = (message: unknown): Report | undefined => parsed(reportSchema, message);
-/** Who and why: an operator who leaves it out, or misspells it, is obeyed all the same. */
+/** Who and why, cut to what is kept: an operator who leaves it out, or misspells it, is obeyed all the same. */
 export const asCause = (message: unknown): Cause => parsed(causeSchema, message) ?? {};
 /** R81: from the memo of a run that was started anew. */
 export const asRedelivery = (memo: unknown): Redelivery | undefined => parsed(redeliverySchema, memo);

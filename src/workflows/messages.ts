@@ -76,7 +76,10 @@ export interface MerchantStatus {
   /** R41: in the window now. */
   readonly samples: number;
   readonly failed: number;
+  /** Deliveries in the waiting room; those that it has no place for (R51) are not counted. */
   readonly held: number;
+  /** Set if the entity was ended by somebody: shown is what it knew last, and the next message starts it again (R52). */
+  readonly ended?: true;
   readonly drainPerSecond: number;
   /** The newest last. */
   readonly transitions: readonly Transition[];
@@ -99,4 +102,5 @@ export const resetBreakerSignal = defineSignal<[Cause]>('resetBreaker');
 export const pauseSignal = defineSignal<[Cause]>('pause');
 /** R53. */
 export const resumeSignal = defineSignal<[Cause]>('resume');
-export const merchantQuery = defineQuery<MerchantStatus>('breaker');
+/** With the time now, Unix milliseconds; without it, as in the Temporal UI, the window is that of the last message. */
+export const merchantQuery = defineQuery<MerchantStatus, [now?: number]>('breaker');

@@ -4,7 +4,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
 import { bundleWorkflowCode } from '@temporalio/worker';
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   DeliveryNotFound,
   Hookladder,
@@ -230,6 +230,30 @@ describe('without', () => {
     expect(started).toBe(true);
     await expect(delivery.status()).rejects.toBeInstanceOf(NoWorker);
     await client.temporal.workflow.getHandle(delivery.workflowId).terminate();
+  });
+
+  test('R50 R53 a worker, changes that take each other back are both durable: the last one counts', async () => {
+    const merchant = client.hooks.merchant(merchantId);
+    expect(await merchant.setEndpoint({ url: receiver.url, secret })).toMatchObject({ applied: false });
+    await merchant.pause({ by: 'ann' });
+    await merchant.resume();
+    await merchant.removeEndpoint();
+    const workers = await startTestWorkers();
+    onTestFinished(() => workers.shutdown());
+    await vi.waitFor(
+      async () => {
+        const { gate, transitions = [] } = (await merchant.breaker()) ?? {};
+        expect(transitions.map(({ event }) => event)).toEqual([
+          'address-set',
+          'paused',
+          'resumed',
+          'address-removed',
+        ]);
+        expect(gate).not.toHaveProperty('paused');
+        expect(gate).not.toHaveProperty('endpoint');
+      },
+      { timeout: 30_000 },
+    );
   });
 
   test('a worker that can run it, asking for the state waits until the bad deploy is replaced', async () => {

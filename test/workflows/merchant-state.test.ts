@@ -5,6 +5,7 @@ import { askGate } from '../../src/policy/gate.ts';
 import { policyWith } from '../../src/policy/policy.ts';
 import { unpacked } from '../../src/policy/waiting-room.ts';
 import { MerchantState, recovered, type MerchantSnapshot } from '../../src/workflows/merchant-state.ts';
+import { merchantStatus } from '../../src/workflows/merchant-words.ts';
 import type { Report } from '../../src/workflows/messages.ts';
 
 const policy = policyWith({ room: { places: 1_000 } });
@@ -146,6 +147,44 @@ describe('a merchant', () => {
       epoch: view.epoch + 1,
     });
     expect(again.snapshot().transitions).toEqual([{ at: START + 50, event: 'recovered' }]);
+  });
+
+  test('R48 R52 the verdict of a permit that an entity gave before it was lost does not count', () => {
+    const lost = openMerchant();
+    const at = lost.nextTickAt();
+    lost.report(report({ holds: [hold('w', START)] }), at);
+    lost.tick(at);
+    const before = lost.grantTrial(at);
+    const again = new MerchantState(policy, recovered(lost.view(), at + 1));
+    again.report(report({ holds: [hold('x', START)] }), at + 2);
+    const after = again.grantTrial(at + 2);
+    again.report(report({ trials: [{ permit: before?.permit ?? 0, failed: true }] }), at + 3);
+    expect(again.view().circuit).toMatchObject({ state: 'half-open', permit: after?.permit });
+  });
+
+  test('R50 an address that is set again after it was removed is remembered', () => {
+    const state = openMerchant();
+    const { url = '' } = state.view().endpoint ?? {};
+    state.removeEndpoint({ by: 'ann' }, START + 10);
+    state.setEndpoint({ ...endpoint(), url }, START + 20, { by: 'bob' });
+    expect(state.snapshot().transitions.slice(-2)).toEqual([
+      { at: START + 10, event: 'address-removed', by: 'ann' },
+      { at: START + 20, event: 'address-set', by: 'bob' },
+    ]);
+  });
+
+  test('R53 pausing again without saying who and why keeps who paused first', () => {
+    const state = openMerchant();
+    state.pause({ by: 'ann' }, START + 10);
+    state.pause({}, START + 20);
+    expect(state.view().paused).toEqual({ by: 'ann', since: START + 10 });
+  });
+
+  test('R41 what it tells of its window is of the time of the question', () => {
+    const state = new MerchantState(policy);
+    state.report(report({ samples: [[START, 1, 0]] }), START);
+    expect(merchantStatus('m', state, policy, START + 299_999)).toMatchObject({ samples: 1, failed: 1 });
+    expect(merchantStatus('m', state, policy, START + 300_000)).toMatchObject({ samples: 0, failed: 0 });
   });
 });
 
