@@ -2,6 +2,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Load, LoadArguments, LoadCall, Submitted } from './processes/load.ts';
+import type { HostsCall, HostsCounts, HostsReady } from './processes/hosts.ts';
 import type { Answer, Arrival, ReceiverCall, ReceiverResult } from './processes/receiver.ts';
 import type { WorkerArguments } from './processes/worker.ts';
 
@@ -93,6 +94,21 @@ export async function startLoadProcess(args: LoadArguments, options: ChildOption
   await firstMessage(child, 'the load generator');
   const ask = asking<LoadCall, Submitted>(child, 'the load generator');
   return { submit: async (load) => await ask({ load }), stop: () => stop(child) };
+}
+
+/** Thousands of hosts that are one process. */
+export interface HostsProcess extends HostsReady {
+  /** How many connections and requests there have been. */
+  counts(): Promise<HostsCounts>;
+  stop(): Promise<void>;
+}
+
+/** Starts the hosts and their name server in a process of their own. */
+export async function startHostsProcess(): Promise<HostsProcess> {
+  const child = start('hosts', [], { environment: process.env });
+  const ready = (await firstMessage(child, 'the hosts')) as HostsReady;
+  const ask = asking<HostsCall, HostsCounts>(child, 'the hosts');
+  return { ...ready, counts: async () => await ask({}), stop: () => stop(child) };
 }
 
 /** `Omit` over each member of the union. */

@@ -1,6 +1,9 @@
 import { loadClientConnectConfig } from '@temporalio/envconfig';
+import { readFile } from 'node:fs/promises';
 import * as v from 'valibot';
 import { networkProblem, networksOf } from './http/address-guard.ts';
+import { proxyProblem } from './http/egress-proxy.ts';
+import { certificatesOf } from './http/tls.ts';
 import { SecretBox, type KeySource } from './secrets.ts';
 import type { TemporalConnection } from './workers.ts';
 
@@ -20,6 +23,8 @@ export interface WorkerConfiguration {
   readonly secretKeys: KeySource;
   readonly maxConcurrentAttempts: number;
   readonly allowedNetworks: readonly string[];
+  readonly trustedCertificates: readonly string[];
+  readonly egressProxy?: URL;
   readonly shutdownGraceMs: number;
   readonly logLevel: LogLevel;
 }
@@ -42,6 +47,8 @@ const variables = {
   HOOKLADDER_SECRET_KEYS_FILE: v.optional(v.string()),
   HOOKLADDER_MAX_CONCURRENT_ATTEMPTS: v.optional(wholeNumber(1, 10_000), '100'),
   HOOKLADDER_ALLOWED_NETWORKS: v.optional(v.string()),
+  HOOKLADDER_CA_FILE: v.optional(v.string()),
+  HOOKLADDER_EGRESS_PROXY: v.optional(v.string()),
   HOOKLADDER_SHUTDOWN_GRACE_SECONDS: v.optional(wholeNumber(1, 3_600), '30'),
   HOOKLADDER_LOG_LEVEL: v.optional(
     v.picklist(logLevels, `must be one of ${logLevels.join(', ')}`),
@@ -67,6 +74,8 @@ export async function readConfiguration(environment: NodeJS.ProcessEnv): Promise
   }
   const secretKeys = await readKeySource(ours, problems);
   const allowedNetworks = readNetworks(ours, problems);
+  const trustedCertificates = await readCertificates(ours, problems);
+  const egressProxy = readProxy(ours, problems);
   const temporal = readTemporal(environment, problems);
   if (!parsed.success || secretKeys === undefined || temporal === undefined || problems.length > 0) {
     throw new ConfigurationError(problems);
@@ -77,6 +86,8 @@ export async function readConfiguration(environment: NodeJS.ProcessEnv): Promise
     secretKeys,
     maxConcurrentAttempts: values.HOOKLADDER_MAX_CONCURRENT_ATTEMPTS,
     allowedNetworks,
+    trustedCertificates,
+    ...(egressProxy === undefined ? {} : { egressProxy }),
     shutdownGraceMs: values.HOOKLADDER_SHUTDOWN_GRACE_SECONDS * 1_000,
     logLevel: values.HOOKLADDER_LOG_LEVEL,
   };
@@ -109,6 +120,30 @@ function readNetworks(
   const problem = networkProblem(allow);
   if (problem !== undefined) problems.push(`HOOKLADDER_ALLOWED_NETWORKS: ${problem}`);
   return allow;
+}
+
+async function readCertificates(
+  { HOOKLADDER_CA_FILE: file }: NodeJS.ProcessEnv,
+  problems: string[],
+): Promise<string[]> {
+  if (file === undefined) return [];
+  try {
+    return certificatesOf(await readFile(file, 'utf8'));
+  } catch (error) {
+    problems.push(`HOOKLADDER_CA_FILE ${file}: ${error instanceof Error ? error.message : String(error)}`);
+    return [];
+  }
+}
+
+function readProxy(
+  { HOOKLADDER_EGRESS_PROXY: text }: NodeJS.ProcessEnv,
+  problems: string[],
+): URL | undefined {
+  if (text === undefined) return undefined;
+  const problem = proxyProblem(text);
+  if (problem === undefined) return new URL(text);
+  problems.push(`HOOKLADDER_EGRESS_PROXY ${problem}`);
+  return undefined;
 }
 
 function readTemporal(environment: NodeJS.ProcessEnv, problems: string[]) {

@@ -17,6 +17,7 @@ import { createMerchantActivities } from './activities/wake.ts';
 import { DeliveryHandle } from './client/delivery-handle.ts';
 import { TemporalCalls } from './client/temporal-calls.ts';
 import { deliveryIds, DELIVERY_TASK_QUEUE, MERCHANT_TASK_QUEUE } from './contract.ts';
+import { AddressGuard } from './http/address-guard.ts';
 import { Sender } from './http/sender.ts';
 import { signalMerchant } from './merchants.ts';
 import { patientRetry } from './patient-retry.ts';
@@ -50,6 +51,10 @@ export interface WorkersOptions {
    * none by default.
    */
   readonly allowedNetworks?: readonly string[];
+  /** Certificates in PEM that are trusted beside the roots of Node and of the operating system. */
+  readonly trustedCertificates?: readonly string[];
+  /** A forward proxy that all webhooks go through: `http://` or `https://`, with user and password if it wants them. */
+  readonly egressProxy?: URL;
   /** How long attempts under way may take to finish at shutdown, milliseconds; 30,000 by default. */
   readonly shutdownGraceMs?: number;
   /** For merchants whose entity this process starts; for tests and demos. */
@@ -114,7 +119,11 @@ async function startOn(
   const { namespace } = options;
   const client = new Client({ connection: clientConnection, namespace });
   await checkSearchAttributes(client);
-  const sender = new Sender();
+  const sender = new Sender({
+    guard: new AddressGuard({ allow: options.allowedNetworks ?? [] }),
+    trustedCertificates: options.trustedCertificates,
+    egressProxy: options.egressProxy,
+  });
   const gate = new GateReader(client);
   const reporter = new Reporter(async (merchantId, report) => {
     const lost = await gate.read(merchantId);
@@ -156,7 +165,7 @@ async function startOn(
   const runs = workers.map((worker) => worker.run().finally(stop));
   const done = Promise.allSettled(runs).then(async (results) => {
     await reporter.flush();
-    await sender.close();
+    sender.close();
     await close();
     const failed = results.find((result) => result.status === 'rejected');
     if (failed !== undefined) throw failed.reason;

@@ -176,7 +176,10 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
           webhookAttempt: request.attempt,
           verdict: verdict.kind,
           answer: verdictInWords(verdict),
+          ...('code' in verdict ? { code: verdict.code } : { status: verdict.status }),
           durationMs: verdict.durationMs,
+          ...verdict.timings,
+          address: verdict.address,
         });
         await report(request.gate, answer, verdict);
         return { type: 'verdict', verdict };

@@ -1,9 +1,26 @@
-import { performance } from 'node:perf_hooks';
-import type { Readable } from 'node:stream';
-import { Agent, errors } from 'undici';
+import { errors, type Dispatcher } from 'undici';
 import { retryAfterMs } from '../policy/retry-after.ts';
-import { kindOfStatus, type Verdict } from '../policy/verdicts.ts';
-import { networkFailure } from './network-failures.ts';
+import { kindOfStatus, type NoResponseVerdict, type Verdict } from '../policy/verdicts.ts';
+import type { AddressGuard } from './address-guard.ts';
+import { Connections } from './connections.ts';
+import { Connector } from './connector.ts';
+import { EgressProxy } from './egress-proxy.ts';
+import {
+  AddressBlocked,
+  blocked,
+  ClosedBeforeUse,
+  isOwnFault,
+  lateFailure,
+  networkFailure,
+  noAnswer,
+  notAStatus,
+  SendingFault,
+  type NetworkFailure,
+} from './network-failures.ts';
+import { readExcerpt } from './response-body.ts';
+import { Resolver } from './resolver.ts';
+import { trusted } from './tls.ts';
+import { Trace } from './trace.ts';
 
 /** One POST. */
 export interface Post {
@@ -14,124 +31,136 @@ export interface Post {
   readonly timeoutMs: number;
 }
 
-/** At most this much of a response is kept. */
-const EXCERPT_BYTES = 1024;
-/** A verdict waits this long for the first bytes of the body. */
-const EXCERPT_WITHIN_MS = 100;
-/** A body is read this far, so that its connection can be used again; then the connection is closed. */
-const DRAIN_BYTES = 64 * 1024;
-const DRAIN_WITHIN_MS = 1_000;
+export interface SenderOptions {
+  /** Judges each address before it is connected to. */
+  readonly guard: Pick<AddressGuard, 'refusal'>;
+  /** Certificates in PEM that are trusted beside those of Node and of the operating system. */
+  readonly trustedCertificates?: readonly string[] | undefined;
+  /** A forward proxy for all webhooks: `http://` or `https://`, with user and password where it wants them. */
+  readonly egressProxy?: URL | undefined;
+  /** Asked instead of the system's name servers: addresses with or without port. */
+  readonly nameServers?: readonly string[] | undefined;
+}
+
 /** Longest `Location` that is kept. */
 const LOCATION_LENGTH = 1024;
 
 /** Posts webhooks and tells what came of it. Never follows a redirect, never sends twice (R4, R64). */
 export class Sender {
-  private readonly agent: Agent;
+  private readonly connector: Connector;
+  private readonly connections = new Connections();
 
-  constructor() {
-    this.agent = new Agent({
-      connections: 64,
-      pipelining: 1,
-      keepAliveTimeout: 4_000,
-      // The abort signal bounds the whole exchange; undici's own timers would only bound parts of it.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      connect: { timeout: 0 },
-    });
+  constructor({ guard, trustedCertificates, egressProxy, nameServers }: SenderOptions) {
+    const trust = trusted(trustedCertificates);
+    const resolver = new Resolver({ nameServers });
+    const proxy = egressProxy && new EgressProxy(egressProxy, resolver, trust);
+    this.connector = new Connector({ guard, resolver, trust, proxy });
   }
 
   /**
    * R1–R5: one exchange. Returns a verdict for whatever the other side does; the verdict is fixed as soon
    * as the response headers are in.
-   * @throws only if nothing was sent because the request itself is malformed: a fault of our own.
+   * @throws only if nothing was sent and the other side is not to blame (R6): {@link SendingFault}, or an error of
+   * undici because the request itself is malformed.
    */
-  async post({ url, headers, body, timeoutMs }: Post): Promise<Verdict> {
-    const startedAt = performance.now();
-    const durationMs = () => Math.round(performance.now() - startedAt);
-    const { origin, pathname, search } = new URL(url);
+  async post(post: Post): Promise<Verdict> {
+    const url = new URL(post.url);
+    if (url.protocol !== 'https:' && url.protocol !== 'http:') {
+      throw new SendingFault(`the address must begin with https:// or http://, not ${url.protocol}`);
+    }
     const deadline = new AbortController();
-    const timer = setTimeout(() => deadline.abort(), timeoutMs);
+    const timer = setTimeout(() => deadline.abort(new Error('no time was left')), post.timeoutMs);
+    const exchange: Exchange = { post, url, trace: new Trace(), signal: deadline.signal };
     try {
-      const response = await this.agent.request({
-        origin,
-        path: pathname + search,
-        method: 'POST',
-        headers,
-        body,
-        signal: deadline.signal,
-      });
+      const response = await this.exchange(exchange);
       clearTimeout(timer);
-      const facts = { durationMs: durationMs() };
-      const excerpt = await readExcerpt(response.body);
-      const kind = kindOfStatus(response.statusCode);
-      if (kind === 'network') {
-        const message = `the status ${response.statusCode} is none that HTTP knows`;
-        return { kind, code: 'malformed-response', message, ...facts };
-      }
-      const retryAfter = header(response.headers, 'retry-after');
-      const retryAfterAsked = retryAfter === undefined ? undefined : retryAfterMs(retryAfter, Date.now());
-      const location = kind === 'redirected' ? header(response.headers, 'location') : undefined;
-      return {
-        kind,
-        status: response.statusCode,
-        ...facts,
-        ...(retryAfterAsked === undefined ? {} : { retryAfterMs: retryAfterAsked }),
-        ...(location === undefined ? {} : { location: location.slice(0, LOCATION_LENGTH) }),
-        ...excerpt,
-      };
+      return await verdictOf(response, exchange);
     } catch (error) {
-      if (error instanceof errors.InvalidArgumentError) throw error;
-      if (deadline.signal.aborted) {
-        const message = `no response headers within ${timeoutMs / 1_000} s`;
-        return { kind: 'timeout', code: 'timeout', message, durationMs: durationMs() };
-      }
-      return { kind: 'network', ...networkFailure(error), durationMs: durationMs() };
+      return failedVerdict(error, exchange);
     } finally {
       clearTimeout(timer);
     }
   }
 
-  /** Closes all connections once their exchanges have ended. */
-  async close(): Promise<void> {
-    await this.agent.close();
+  /** Closes the connections that no exchange is using. */
+  close(): void {
+    this.connections.closeKept();
+  }
+
+  private async exchange(exchange: Exchange): Promise<Dispatcher.ResponseData> {
+    const { url, trace, signal } = exchange;
+    for (;;) {
+      const kept = this.connections.take(url.origin);
+      if (kept !== undefined) trace.reuses(kept.address);
+      const connection =
+        kept ?? this.connections.opened(url.origin, await this.connector.open(url, trace, signal));
+      trace.enter('firstByte');
+      try {
+        const response = await connection.request(requestOf(exchange));
+        trace.leave();
+        this.connections.keep(connection, response.body);
+        return response;
+      } catch (error) {
+        connection.close();
+        // Nothing was written to the kept connection, so this is not sending twice.
+        if (!(kept !== undefined && error instanceof ClosedBeforeUse)) throw error;
+        trace.restart();
+      }
+    }
   }
 }
 
-/** Takes the first bytes of a body and lets go of the rest; whatever the body does changes nothing (R1). */
-function readExcerpt(body: Readable): Promise<{ excerpt?: string; excerptCut?: boolean }> {
-  return new Promise((resolve) => {
-    const chunks: Uint8Array[] = [];
-    let size = 0;
-    const take = (ended: boolean) => {
-      clearTimeout(takeTimer);
-      if (size === 0 && ended) return resolve({});
-      const bytes = Buffer.concat(chunks).subarray(0, EXCERPT_BYTES);
-      resolve({ excerpt: decode(bytes), ...(ended && size <= EXCERPT_BYTES ? {} : { excerptCut: true }) });
-    };
-    const takeTimer = setTimeout(() => take(false), EXCERPT_WITHIN_MS);
-    const drainTimer = setTimeout(() => body.destroy(), DRAIN_WITHIN_MS);
-    body.on('data', (chunk: Uint8Array) => {
-      if (size < EXCERPT_BYTES) chunks.push(chunk);
-      size += chunk.length;
-      if (size > EXCERPT_BYTES) take(false);
-      if (size > DRAIN_BYTES) body.destroy();
-    });
-    body.once('end', () => take(true));
-    body.once('error', () => take(false));
-    body.once('close', () => {
-      clearTimeout(drainTimer);
-      take(false);
-    });
-  });
+interface Exchange {
+  readonly post: Post;
+  readonly url: URL;
+  readonly trace: Trace;
+  /** Aborted at the deadline. */
+  readonly signal: AbortSignal;
 }
 
-/** UTF-8 with a mark for what is not, and without control characters that would garble a terminal. */
-function decode(bytes: Uint8Array): string {
-  const text = new TextDecoder().decode(bytes, { stream: true });
-  return text.replaceAll(/[\p{Cc}--[\t\n\r]]/gv, '\uFFFD');
+function requestOf({ post, url, signal }: Exchange): Omit<Dispatcher.RequestOptions, 'origin'> {
+  const { headers, body } = post;
+  return { method: 'POST', path: url.pathname + url.search, headers, body, signal };
 }
 
-function header(headers: Record<string, string | string[] | undefined>, name: string): string | undefined {
+async function verdictOf(response: Dispatcher.ResponseData, exchange: Exchange): Promise<Verdict> {
+  const facts = exchange.trace.facts();
+  const { statusCode: status, headers, body } = response;
+  const excerpt = await readExcerpt(body, header(headers, 'content-encoding'));
+  const kind = kindOfStatus(status);
+  if (kind === 'network') return { kind, ...notAStatus(status), ...facts };
+  const retryAfter = header(headers, 'retry-after');
+  const retryAfterAsked = retryAfter === undefined ? undefined : retryAfterMs(retryAfter, Date.now());
+  const location = kind === 'redirected' ? header(headers, 'location') : undefined;
+  return {
+    kind,
+    status,
+    ...facts,
+    ...(retryAfterAsked === undefined ? {} : { retryAfterMs: retryAfterAsked }),
+    ...(location === undefined ? {} : { location: location.slice(0, LOCATION_LENGTH) }),
+    ...excerpt,
+  };
+}
+
+function failedVerdict(error: unknown, exchange: Exchange): NoResponseVerdict {
+  const phase = exchange.trace.phase();
+  if (error instanceof SendingFault || error instanceof errors.InvalidArgumentError) throw error;
+  if (phase !== 'firstByte' && isOwnFault(error)) {
+    throw new SendingFault(error instanceof Error ? error.message : String(error), { cause: error });
+  }
+  const verdict = (kind: NoResponseVerdict['kind'], failure: NetworkFailure): NoResponseVerdict => {
+    exchange.trace.leave();
+    return { kind, ...failure, ...exchange.trace.facts() };
+  };
+  if (error instanceof AddressBlocked) return verdict('address-blocked', blocked(error.message));
+  if (!exchange.signal.aborted) return verdict('network', networkFailure(error, phase));
+  const late = lateFailure(phase);
+  return late === undefined
+    ? verdict('timeout', noAnswer(exchange.post.timeoutMs))
+    : verdict('network', late);
+}
+
+function header(headers: Dispatcher.ResponseData['headers'], name: string): string | undefined {
   const value = headers[name];
   return Array.isArray(value) ? value[0] : value;
 }

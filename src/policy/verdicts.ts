@@ -7,7 +7,19 @@ export type Verdict = ResponseVerdict | NoResponseVerdict;
 interface AttemptFacts {
   /** From the start of the exchange to its verdict, in milliseconds. */
   readonly durationMs: number;
+  readonly timings?: PhaseTimings;
+  /** The IP address that was connected to; where no connection came about, the one that was tried first. */
+  readonly address?: string;
 }
+
+/** A part of an exchange: name lookup, way to the egress proxy, TCP, TLS, request to response headers. */
+export type Phase = 'dns' | 'proxy' | 'connect' | 'tls' | 'firstByte';
+
+/**
+ * How long each phase took, in milliseconds. A phase that was not needed or not reached is absent; one that failed
+ * counts up to its failure. A `reused` connection was opened by an earlier attempt.
+ */
+export type PhaseTimings = { readonly [P in Phase as `${P}Ms`]?: number } & { readonly reused?: true };
 
 /** The endpoint answered: status line and headers arrived. */
 export interface ResponseVerdict extends AttemptFacts {
@@ -30,6 +42,8 @@ export interface NoResponseVerdict extends AttemptFacts {
   readonly code: string;
   /** For an operator, in a sentence. */
   readonly message: string;
+  /** For the merchant, to be forwarded as it is; absent where the merchant can do nothing. */
+  readonly hint?: string;
 }
 
 /** What a verdict means for the delivery it belongs to. */

@@ -1,9 +1,11 @@
+import { X509Certificate } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ConfigurationError, readConfiguration } from '../../src/configuration.ts';
 import { newKey } from '../../src/secrets.ts';
+import { createAuthority } from '../support/certificates.ts';
 
 const keys = newKey('k1');
 // A file that says nothing keeps a developer's own Temporal profile out of the tests.
@@ -27,6 +29,7 @@ describe('the environment of a worker', () => {
       secretKeys: { keys },
       maxConcurrentAttempts: 100,
       allowedNetworks: [],
+      trustedCertificates: [],
       shutdownGraceMs: 30_000,
       logLevel: 'info',
     });
@@ -55,9 +58,37 @@ describe('the environment of a worker', () => {
     ).toMatchObject({ allowedNetworks: ['10.1.0.0/16', 'fd00:1::/64'] });
   });
 
+  test('brings certificates and an egress proxy', async () => {
+    const [one, two] = [createAuthority('one').pem, createAuthority('two').pem];
+    const file = join(folder, 'ca.pem');
+    await writeFile(file, `# ours\n${one}${two}`);
+    const environment = {
+      ...nothing,
+      HOOKLADDER_SECRET_KEYS: keys,
+      HOOKLADDER_CA_FILE: file,
+      HOOKLADDER_EGRESS_PROXY: 'https://ann:p%40ss@proxy.internal:3128',
+    };
+    expect(await readConfiguration(environment)).toMatchObject({
+      trustedCertificates: [one, two].map((pem) => new X509Certificate(pem).toString()),
+      egressProxy: new URL('https://ann:p%40ss@proxy.internal:3128'),
+    });
+  });
+
+  test('never repeats the address of a proxy, which may have a password', async () => {
+    const HOOKLADDER_EGRESS_PROXY = 'http://ann:s3cret@proxy/path';
+    const refused = readConfiguration({ ...nothing, HOOKLADDER_SECRET_KEYS: keys, HOOKLADDER_EGRESS_PROXY });
+    await expect(refused).rejects.not.toThrow(/s3cret/);
+  });
+
   test.each([
     ['HOOKLADDER_ALLOWED_NETWORKS', '10.1.0.0', '"10.1.0.0" is not a CIDR: write it like'],
     ['HOOKLADDER_ALLOWED_NETWORKS', '::1/128,10.1.2.3/8', 'write 10.0.0.0/8'],
+    ['HOOKLADDER_CA_FILE', '/no/such/file', 'ENOENT'],
+    ['HOOKLADDER_CA_FILE', '/etc/hosts', 'has no certificates'],
+    ['HOOKLADDER_EGRESS_PROXY', 'proxy:3128', 'must be a URL such as'],
+    ['HOOKLADDER_EGRESS_PROXY', 'socks5://proxy:1080', 'must be a URL such as'],
+    ['HOOKLADDER_EGRESS_PROXY', 'http://proxy:3128/path', 'must not have a path'],
+    ['HOOKLADDER_EGRESS_PROXY', 'http://user:100%@proxy', 'not percent-encoded'],
     ['HOOKLADDER_MAX_CONCURRENT_ATTEMPTS', 'many', 'whole number'],
     ['HOOKLADDER_MAX_CONCURRENT_ATTEMPTS', '0', 'at least 1'],
     ['HOOKLADDER_MAX_CONCURRENT_ATTEMPTS', '1e3', 'whole number'],

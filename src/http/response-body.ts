@@ -1,0 +1,57 @@
+import type { Readable } from 'node:stream';
+import type { ResponseVerdict } from '../policy/verdicts.ts';
+
+/** At most this much of a response is kept, before and after it is decoded. */
+const EXCERPT_BYTES = 1024;
+/** A verdict waits this long for the first bytes of the body. */
+const EXCERPT_WITHIN_MS = 100;
+/** A body is read this far, so that its connection can be used again; then the connection is closed. */
+const DRAIN_BYTES = 64 * 1024;
+const DRAIN_WITHIN_MS = 500;
+
+type Excerpt = Pick<ResponseVerdict, 'excerpt' | 'excerptCut'>;
+
+/**
+ * Takes the first bytes of a body, and reads on within limits after it has returned; whatever the body does changes
+ * nothing (R1). It is never decompressed.
+ * @param encoding - the response's `Content-Encoding`.
+ */
+export function readExcerpt(body: Readable, encoding: string | undefined): Promise<Excerpt> {
+  return new Promise((resolve) => {
+    const chunks: Uint8Array[] = [];
+    let size = 0;
+    const take = (ended: boolean) => {
+      clearTimeout(takeTimer);
+      if (size === 0 && ended) return resolve({});
+      const isCut = !ended || size > EXCERPT_BYTES;
+      const excerpt = isPlain(encoding) ? decode(Buffer.concat(chunks)) : '(compressed, not decoded)';
+      resolve({ excerpt, ...(isCut || !isPlain(encoding) ? { excerptCut: true } : {}) });
+    };
+    const takeTimer = setTimeout(() => take(false), EXCERPT_WITHIN_MS);
+    const drainTimer = setTimeout(() => body.destroy(), DRAIN_WITHIN_MS);
+    body.on('data', (chunk: Uint8Array) => {
+      if (size < EXCERPT_BYTES) chunks.push(chunk);
+      size += chunk.length;
+      if (size > EXCERPT_BYTES) take(false);
+      if (size > DRAIN_BYTES) body.destroy();
+    });
+    body.once('end', () => take(true));
+    body.once('error', () => take(false));
+    body.once('close', () => {
+      clearTimeout(drainTimer);
+      take(false);
+    });
+  });
+}
+
+function isPlain(encoding: string | undefined): boolean {
+  return encoding === undefined || encoding.toLowerCase() === 'identity';
+}
+
+/** UTF-8 with a mark for what is not, and without characters that would garble a terminal. */
+function decode(bytes: Uint8Array): string {
+  const start = bytes.subarray(0, EXCERPT_BYTES);
+  const text = new TextDecoder().decode(start, { stream: true });
+  const readable = text.replaceAll(/[[\p{Cc}\p{Bidi_Control}]--[\t\n\r]]/gv, '\uFFFD');
+  return new TextDecoder().decode(Buffer.from(readable).subarray(0, EXCERPT_BYTES), { stream: true });
+}
