@@ -16,7 +16,7 @@ import { TemporalCalls } from './client/temporal-calls.ts';
 import { checkDeliveryInput, checkId, deliveryWorkflowId, type DeliveryInput } from './contract.ts';
 import { acceptedInput, standingOf, startDelivery, type Standing } from './deliveries.ts';
 import { IdConflict, InvalidEndpoint, InvalidWebhook } from './errors.ts';
-import { checkFilter, type DeliveryFilter } from './filter.ts';
+import { checkFilter, visibilityQuery, type DeliveryFilter } from './filter.ts';
 import { AddressGuard, networkProblem, networksOf } from './http/address-guard.ts';
 import type { PolicyOverrides } from './policy/policy.ts';
 import { SecretBox, type KeySource } from './secrets.ts';
@@ -160,6 +160,16 @@ export class Hookladder {
     { limit = 100 }: { readonly limit?: number } = {},
   ): AsyncIterable<ListedDelivery> {
     return listDeliveries(this.calls, checkFilter(filter), limit);
+  }
+
+  /**
+   * How many deliveries visibility knows for a filter: a quick estimate for filters by state, where runs that were
+   * started anew since count too.
+   * @throws {@link InvalidFilter}, {@link TemporalUnavailable}
+   */
+  async count(filter: DeliveryFilter = {}): Promise<number> {
+    const query = visibilityQuery(checkFilter(filter), Date.now());
+    return (await this.calls.call(() => this.calls.client.workflow.count(query))).count;
   }
 
   /** All that belongs to a payment: whatever its merchants and event types. */

@@ -56,6 +56,12 @@ const variables = {
   ),
 };
 
+/** The variables and their defaults, for people. */
+export const VARIABLES = Object.entries(variables).map(([name, schema]) => ({
+  name,
+  fallback: schema.default ?? 'none',
+}));
+
 /**
  * Reads a worker's environment. Variables that begin with `HOOKLADDER_` and are not known are refused: they
  * are misspelt more often than not.

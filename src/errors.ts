@@ -42,13 +42,11 @@ export class InvalidFilter extends HookladderError {
   }
 }
 
-/** R63: a merchant without an endpoint has no secret to replace. */
+/** A merchant without an endpoint has no secret to replace, and nothing to test or export. */
 export class NoEndpoint extends HookladderError {
   readonly code = 'NO_ENDPOINT';
   constructor(merchantId: string) {
-    super(
-      `merchant ${merchantId} has no endpoint, so no secret to replace: set its endpoint with the new secret`,
-    );
+    super(`merchant ${merchantId} has no endpoint: set one first`);
   }
 }
 
@@ -77,8 +75,9 @@ export class IdConflict extends HookladderError {
 export class TemporalUnavailable extends HookladderError {
   readonly code = 'TEMPORAL_UNAVAILABLE';
   constructor(cause: unknown) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    super(`Temporal cannot be reached (${why}): check TEMPORAL_ADDRESS and repeat the call`, { cause });
+    super(`Temporal cannot be reached (${innermost(cause)}): check TEMPORAL_ADDRESS and repeat the call`, {
+      cause,
+    });
   }
 }
 
@@ -136,6 +135,14 @@ export class SecretKeyMissing extends HookladderError {
   constructor() {
     super('no key to seal secrets with: give `secretKeys` to the client or set HOOKLADDER_SECRET_KEYS_FILE');
   }
+}
+
+/** What lies at the bottom of an error says more than its wrappings. */
+function innermost(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  // What gRPC says of its own waiting tells nobody anything.
+  if (error.message.includes('DEADLINE_EXCEEDED')) return 'no answer in time';
+  return error.cause === undefined ? error.message : innermost(error.cause);
 }
 
 function inWords(problems: readonly Problem[]): string {

@@ -20,9 +20,11 @@ import {
 } from '../bulk.ts';
 import { bulkProgressQuery } from './messages.ts';
 
-const PAGE_SIZE = 100;
+/** About a second at the usual pace, so that progress is seen. */
+const PAGE_SIZE = 25;
+const DRY_RUN_PAGE_SIZE = 200;
 /** A run ends after this many pages, so that its history stays short however many targets there are. */
-const PAGES_PER_RUN = 50;
+const PAGES_PER_RUN = 100;
 const HEARTBEAT_TIMEOUT_MS = 10_000;
 
 /**
@@ -44,7 +46,12 @@ export async function bulk(...inputs: unknown[]): Promise<BulkProgress> {
   }
   let { from } = input;
   for (let pages = 0; pages < (input.pagesPerRun ?? PAGES_PER_RUN); pages += 1) {
-    const page = await findTargets({ ...input, asOf, pageSize: input.pageSize ?? PAGE_SIZE, ...at(from) });
+    const page = await findTargets({
+      ...input,
+      asOf,
+      pageSize: input.pageSize ?? (input.dryRun ? DRY_RUN_PAGE_SIZE : PAGE_SIZE),
+      ...at(from),
+    });
     if (page.targets.length > 0) {
       const { reached, counts } = await treat({
         ...input,

@@ -1,32 +1,22 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { begun, counted, further, noCounts, progressInWords, type BulkSkip } from '../../src/bulk.ts';
-import {
-  InvalidFilter,
-  type BulkHandle,
-  type BulkOrder,
-  type BulkProgress,
-  type Webhook,
-} from '../../src/client.ts';
+import { InvalidFilter, type BulkHandle, type BulkOrder, type BulkProgress } from '../../src/client.ts';
+import { failMany, handOverMany, untilListed } from '../support/many-deliveries.ts';
 import { startReceiver, type Receiver } from '../support/receiver.ts';
 import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
-import { startWorkerProcess } from '../support/worker-process.ts';
 import type { RunningWorkers } from '../../src/workers.ts';
 
-/** `BULK_DELIVERIES=1000` for the size that is promised. */
-const MANY = Number(process.env['BULK_DELIVERIES'] ?? 60);
-const LONG = 60_000 + MANY * 600;
 const secret = 'a secret of 20 bytes';
 const ann = { by: 'ann', why: 'their deploy is fixed' };
 /** Small enough that there are several pages and several runs. */
-const inParts = { pageSize: Math.ceil(MANY / 6), pagesPerRun: 2 };
+const inParts = { pageSize: 3, pagesPerRun: 1 };
 
 let client: TestClient;
 let receiver: Receiver;
 let merchantId: string;
 beforeAll(async () => {
-  // An attempt that dies with its worker is known to be lost soon.
-  client = await connectTestClient({ attemptTimeoutMs: 2_000, attemptOverheadMs: 3_000 });
+  client = await connectTestClient();
   receiver = await startReceiver();
 });
 afterAll(async () => {
@@ -37,39 +27,6 @@ beforeEach(() => {
   merchantId = freshMerchant();
   receiver.received.length = 0;
 });
-
-async function withEndpoint(): Promise<void> {
-  await client.hooks.merchant(merchantId).setEndpoint({ url: receiver.url, secret });
-}
-
-async function handOver(count: number, how: Partial<Webhook> = {}): Promise<void> {
-  const webhook = { merchantId, type: 'kyc.status_changed', body: '{}', ...how };
-  const webhooks = Array.from({ length: count }, (_, nth) => ({ ...webhook, webhookId: `w${nth}` }));
-  const outcomes = await client.hooks.deliverMany(webhooks);
-  expect(outcomes.filter(({ status }) => status === 'rejected')).toEqual([]);
-}
-
-/** Each is rejected once, which ends one that is no money event, and taken from then on. */
-async function failed(count: number): Promise<void> {
-  const seen = new Set<unknown>();
-  receiver.answer((_, { headers }) => {
-    const id = headers['x-webhook-id'];
-    if (seen.has(id)) return 200;
-    seen.add(id);
-    return 404;
-  });
-  await withEndpoint();
-  await handOver(count);
-  await untilListed('ExecutionStatus = "Failed"', count);
-}
-
-async function untilListed(condition: string, count: number, merchant = merchantId): Promise<void> {
-  const query = `WorkflowType = "delivery" AND WebhookMerchant = "${merchant}" AND ${condition}`;
-  await vi.waitFor(async () => expect((await client.temporal.workflow.count(query)).count).toBe(count), {
-    timeout: LONG,
-    interval: 250,
-  });
-}
 
 async function give(order: BulkOrder, settings: Partial<Parameters<typeof client.hooks.bulk>[0]> = {}) {
   return await client.hooks.bulk({ ...order, perSecond: 20, ...ann, ...inParts, ...settings });
@@ -82,51 +39,13 @@ async function progressed(command: BulkHandle, done: number): Promise<BulkProgre
       progress = await command.progress();
       expect(progress.done).toBeGreaterThanOrEqual(done);
     },
-    { timeout: LONG, interval: 100 },
+    { timeout: 60_000, interval: 100 },
   );
   return progress as BulkProgress;
 }
 
 const redeliverAll = (): BulkOrder => ({ command: 'redeliver', filter: { merchantId } });
 const cancelAll = (): BulkOrder => ({ command: 'cancel', filter: { merchantId } });
-
-test(
-  'R81 R82 both survive the death of the worker in the middle: each target once, and given twice it is one command',
-  { timeout: 3 * LONG },
-  async () => {
-    let worker = await startWorkerProcess();
-    await failed(MANY);
-    const toCancel = freshMerchant();
-    await handOver(MANY, { merchantId: toCancel });
-    await untilListed('ExecutionStatus = "Running"', MANY, toCancel);
-    const orders = [redeliverAll(), { command: 'cancel', filter: { merchantId: toCancel } }] as const;
-    const [redelivery, cancellation] = [await give(orders[0]), await give(orders[1])];
-    const again = [await give(orders[0]), await give(orders[1])];
-    expect(again.map(({ started, id }) => [started, id])).toEqual([
-      [false, redelivery.id],
-      [false, cancellation.id],
-    ]);
-    await progressed(redelivery, Math.floor(MANY / 3));
-    await worker.kill();
-    worker = await startWorkerProcess();
-    expect(await redelivery.result()).toMatchObject({ done: MANY, seen: MANY, skipped: {}, expected: MANY });
-    const { seen, done, skipped } = await cancellation.result();
-    // What was cancelled in the moment before the death may have ended when it is looked at again.
-    expect([seen, done + (skipped.ended ?? 0)]).toEqual([MANY, MANY]);
-    await untilListed('ExecutionStatus = "Completed"', MANY);
-    await untilListed('ExecutionStatus = "Canceled"', MANY, toCancel);
-    await untilListed('StartTime > "2000-01-01T00:00:00Z"', 2 * MANY);
-    const redelivered = await client.hooks.delivery(merchantId, 'w0').status();
-    expect(redelivered).toMatchObject({ state: 'delivered', interventions: [{ what: 'redeliver', ...ann }] });
-    const cancelled = await client.hooks.delivery(toCancel, 'w0').status();
-    expect(cancelled).toMatchObject({ state: 'cancelled', interventions: [{ what: 'cancel', ...ann }] });
-
-    const third = await give(orders[0]);
-    expect(third.started).toBe(true);
-    expect(await third.result()).toMatchObject({ done: 0, skipped: { superseded: MANY } });
-    await worker.kill();
-  },
-);
 
 describe('with workers', () => {
   let workers: RunningWorkers;
@@ -138,7 +57,7 @@ describe('with workers', () => {
   });
 
   test('a dry run counts and starts nothing', async () => {
-    await failed(5);
+    await failMany(client, receiver, merchantId, 5);
     const dryRun = await give(redeliverAll(), { dryRun: true });
     const { done, examples } = await dryRun.result();
     expect(done).toBe(5);
@@ -148,7 +67,7 @@ describe('with workers', () => {
   });
 
   test('stopped in the middle, the same command goes on with the rest', async () => {
-    await failed(8);
+    await failMany(client, receiver, merchantId, 8);
     const command = await give(redeliverAll(), { perSecond: 1, pageSize: 2 });
     await progressed(command, 2);
     await command.stop();
@@ -157,7 +76,7 @@ describe('with workers', () => {
     expect(stopped.done).toBeLessThan(8);
     const rest = await give(redeliverAll());
     expect(await rest.result()).toMatchObject({ done: 8 - stopped.done });
-    await untilListed('ExecutionStatus = "Completed"', 8);
+    await untilListed(client, merchantId, 'ExecutionStatus = "Completed"', 8);
   });
 
   test('leaves alone what a stranger started with a wrong input', async () => {
@@ -169,23 +88,23 @@ describe('with workers', () => {
         searchAttributes: { WebhookMerchant: [merchantId] },
       })
       .catch(() => undefined);
-    await untilListed('ExecutionStatus = "Failed"', 1);
+    await untilListed(client, merchantId, 'ExecutionStatus = "Failed"', 1);
     expect(await (await give(redeliverAll())).result()).toMatchObject({ done: 0, skipped: { invalid: 1 } });
   });
 
   test('R82 of a state only those that are in it are cancelled', async () => {
     receiver.answer(() => 404);
-    await withEndpoint();
+    await client.hooks.merchant(merchantId).setEndpoint({ url: receiver.url, secret });
     const paymentId = merchantId;
-    await handOver(2, { type: 'refund.completed', paymentId });
-    await untilListed('WebhookState = "waiting-slow"', 2);
+    await handOverMany(client, merchantId, 2, { type: 'refund.completed', paymentId });
+    await untilListed(client, merchantId, 'WebhookState = "waiting-slow"', 2);
     const held = { merchantId: freshMerchant(), webhookId: 'held', type: 'x', body: '{}', paymentId };
     const { delivery } = await client.hooks.deliver(held);
     await vi.waitFor(
       async () => expect(await delivery.status()).toMatchObject({ state: 'held-no-endpoint' }),
       { timeout: 30_000 },
     );
-    await untilListed('ExecutionStatus = "Running"', 1, held.merchantId);
+    await untilListed(client, held.merchantId, 'ExecutionStatus = "Running"', 1);
     const order: BulkOrder = { command: 'cancel', filter: { paymentId, state: 'held' } };
     expect(await (await give(order, { dryRun: true })).result()).toMatchObject({ done: 1 });
     expect(await (await give(order)).result()).toMatchObject({ done: 1 });
@@ -197,8 +116,8 @@ describe('with workers', () => {
     receiver.answer(() => 500);
     const open = async (): Promise<string> => {
       merchantId = freshMerchant();
-      await withEndpoint();
-      await handOver(5, { type: 'x' });
+      await client.hooks.merchant(merchantId).setEndpoint({ url: receiver.url, secret });
+      await handOverMany(client, merchantId, 5, { type: 'x' });
       await vi.waitFor(
         async () =>
           expect((await client.hooks.merchant(merchantId).breaker())?.gate.circuit.state).toBe('open'),

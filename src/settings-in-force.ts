@@ -1,0 +1,71 @@
+import { loadClientConfigProfile } from '@temporalio/envconfig';
+import { VARIABLES } from './configuration.ts';
+
+/** A setting, its value, and where that came from. Keys and secrets are never shown. */
+export interface Setting {
+  readonly name: string;
+  readonly value: string;
+  readonly from: string;
+}
+
+const HIDDEN = '(set, not shown)';
+
+/** What clients and workers that start with this environment would use. */
+export function settingsInForce(
+  environment: NodeJS.ProcessEnv,
+  flags: {
+    readonly address: string | undefined;
+    readonly namespace: string | undefined;
+    readonly profile: string | undefined;
+  },
+): Setting[] {
+  const overrideEnvVars = Object.fromEntries(
+    Object.entries(environment).filter((entry): entry is [string, string] => entry[1] !== undefined),
+  );
+  const profileName = flags.profile ?? environment['TEMPORAL_PROFILE'];
+  const withProfile = profileName === undefined ? {} : { profile: profileName };
+  const inFile = loadClientConfigProfile({ disableEnv: true, ...withProfile, overrideEnvVars });
+  const inForce = loadClientConfigProfile({ ...withProfile, overrideEnvVars });
+  const file = `profile ${profileName ?? 'default'} of the Temporal configuration file`;
+  const of = (
+    name: string,
+    flag: string | undefined,
+    used: string | undefined,
+    filed: string | undefined,
+    fallback: string,
+  ) => {
+    if (flag !== undefined) return { name, value: flag, from: 'flag' };
+    if (environment[name]) return { name, value: environment[name], from: 'environment' };
+    return filed === undefined
+      ? { name, value: used ?? fallback, from: 'default' }
+      : { name, value: filed, from: file };
+  };
+  return [
+    of('TEMPORAL_ADDRESS', flags.address, inForce.address, inFile.address, 'localhost:7233'),
+    of('TEMPORAL_NAMESPACE', flags.namespace, inForce.namespace, inFile.namespace, 'default'),
+    of('TEMPORAL_PROFILE', flags.profile, undefined, undefined, 'default'),
+    secretOf('TEMPORAL_API_KEY', environment, inFile.apiKey !== undefined, file),
+    {
+      name: 'TLS',
+      value: inForce.tls === undefined || inForce.tls.disabled ? 'off' : 'on',
+      from: tlsFrom(environment, inFile.tls !== undefined, file),
+    },
+    ...VARIABLES.map(({ name, fallback }) => ownSetting(name, fallback, environment)),
+  ];
+}
+
+function ownSetting(name: string, fallback: string, environment: NodeJS.ProcessEnv): Setting {
+  const value = environment[name];
+  if (!value) return { name, value: fallback, from: 'default' };
+  return { name, value: name === 'HOOKLADDER_SECRET_KEYS' ? HIDDEN : value, from: 'environment' };
+}
+
+function secretOf(name: string, environment: NodeJS.ProcessEnv, inFile: boolean, file: string): Setting {
+  if (environment[name]) return { name, value: HIDDEN, from: 'environment' };
+  return inFile ? { name, value: HIDDEN, from: file } : { name, value: 'none', from: 'default' };
+}
+
+function tlsFrom(environment: NodeJS.ProcessEnv, inFile: boolean, file: string): string {
+  if (Object.keys(environment).some((name) => name.startsWith('TEMPORAL_TLS'))) return 'environment';
+  return inFile ? file : 'default';
+}

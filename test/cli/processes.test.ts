@@ -1,0 +1,119 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
+import { buildCli, type Cli } from '../support/cli.ts';
+import { startReceiver, type Receiver } from '../support/receiver.ts';
+import { connectTestClient, freshMerchant, SECRET_KEYS, type TestClient } from '../support/stack.ts';
+
+let cli: Cli;
+let client: TestClient;
+let receiver: Receiver;
+let folder: string;
+
+beforeAll(async () => {
+  cli = await buildCli();
+  client = await connectTestClient();
+  receiver = await startReceiver();
+  folder = await mkdtemp(join(tmpdir(), 'hookladder-cli-'));
+}, 120_000);
+afterAll(async () => {
+  await client.close();
+  await receiver.close();
+  await cli.remove();
+  await rm(folder, { recursive: true });
+});
+
+/** Collects what it prints, until it has printed something. */
+async function untilPrinted(child: ChildProcess, wanted: RegExp): Promise<string> {
+  let printed = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (chunk: Buffer) => (printed += chunk.toString()));
+  }
+  await vi.waitFor(
+    () => {
+      if (child.exitCode !== null) throw new Error(`it ended:\n${printed}`);
+      expect(printed).toMatch(wanted);
+    },
+    { timeout: 60_000 },
+  );
+  return printed;
+}
+
+async function endedBy(child: ChildProcess, signal: 'SIGINT' | 'SIGTERM'): Promise<number | null> {
+  const exited = once(child, 'exit');
+  child.kill(signal);
+  await exited;
+  return child.exitCode;
+}
+
+test(
+  'worker runs until SIGTERM, and cannot start without keys or Temporal',
+  { timeout: 120_000 },
+  async () => {
+    const worker = cli.start(['worker']);
+    await untilPrinted(worker, /"state":"RUNNING"[^]*"state":"RUNNING"/);
+    const merchantId = freshMerchant();
+    await client.hooks
+      .merchant(merchantId)
+      .setEndpoint({ url: receiver.url, secret: 'a secret of 20 bytes' });
+    const { delivery } = await client.hooks.deliver({ merchantId, type: 'x', body: '{}' });
+    expect(await delivery.result()).toMatchObject({ state: 'delivered' });
+    expect(await endedBy(worker, 'SIGTERM')).toBe(0);
+
+    const [withoutKeys, withoutTemporal] = await Promise.all([
+      cli.run(['worker'], { env: { HOOKLADDER_SECRET_KEYS: '' } }),
+      cli.run(['worker', '--address', '127.0.0.1:1']),
+    ]);
+    expect(withoutKeys).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('HOOKLADDER_SECRET_KEYS'),
+    });
+    expect(withoutTemporal).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('127.0.0.1:1') });
+  },
+);
+
+test('up runs a local stack until Ctrl-C, and says how to use it', { timeout: 180_000 }, async () => {
+  const env = { TEMPORAL_CLI_PATH: inject('temporalBinary') };
+  const up = cli.start(['up', '--state-folder', join(folder, 'state')], { env });
+  const printed = await untilPrinted(up, /Ctrl-C ends it/);
+  const address = /TEMPORAL_ADDRESS=(\S+)/.exec(printed)?.[1] ?? '';
+  expect(await cli.run(['list', '--address', address])).toEqual({
+    exitCode: 0,
+    stdout: 'no delivery\n',
+    stderr: '',
+  });
+  expect(await endedBy(up, 'SIGINT')).toBe(0);
+
+  await writeFile(join(folder, 'file'), '');
+  const unusable = await cli.run(['up', '--state-folder', join(folder, 'file', 'state')], { env });
+  expect(unusable).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('cannot be kept') });
+});
+
+test('config says what is in force and where it came from, and hides keys', async () => {
+  const file = join(folder, 'temporal.toml');
+  await writeFile(
+    file,
+    '[profile.default]\naddress = "from-file:7233"\nnamespace = "filed"\napi_key = "private"\n',
+  );
+  const how = { env: { TEMPORAL_CONFIG_FILE: file, TEMPORAL_ADDRESS: 'from-environment:7233' } };
+  const words = await cli.run(['config', '--profile', 'default'], how);
+  expect(words.stdout).toMatch(/TEMPORAL_ADDRESS +from-environment:7233 +environment/);
+  const json = await cli.json(['config', '--address', 'from-flag:7233'], how);
+  const profile = 'profile default of the Temporal configuration file';
+  for (const setting of [
+    { name: 'TEMPORAL_ADDRESS', value: 'from-flag:7233', from: 'flag' },
+    { name: 'TEMPORAL_NAMESPACE', value: 'filed', from: profile },
+    { name: 'TEMPORAL_API_KEY', value: '(set, not shown)', from: profile },
+    { name: 'TLS', value: 'off', from: 'default' },
+    { name: 'HOOKLADDER_SECRET_KEYS', value: '(set, not shown)', from: 'environment' },
+    { name: 'HOOKLADDER_ALLOWED_NETWORKS', value: '127.0.0.0/8', from: 'environment' },
+    { name: 'HOOKLADDER_LOG_LEVEL', value: 'info', from: 'default' },
+  ]) {
+    expect(json.answer).toContainEqual(setting);
+  }
+  expect(words.stdout + json.text).not.toContain(SECRET_KEYS.keys);
+  expect(words.stdout + json.text).not.toContain('private');
+});
