@@ -1,5 +1,4 @@
-import { lookup } from 'node:dns/promises';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { isIP } from 'node:net';
 import type { Duration } from '@temporalio/common';
 import { msToNumber } from '@temporalio/common/lib/time.js';
 import * as v from 'valibot';
@@ -7,6 +6,8 @@ import { problemsOf } from './contract.ts';
 import { customHeadersSchema } from './custom-headers.ts';
 import { InvalidEndpoint } from './errors.ts';
 import type { AddressGuard } from './http/address-guard.ts';
+import { hostOf } from './http/origin.ts';
+import { Resolver } from './http/resolver.ts';
 import type { Cause } from './policy/gate.ts';
 import { LONGEST_ROTATION_MS } from './policy/rotation.ts';
 
@@ -127,12 +128,6 @@ function milliseconds(duration: unknown): unknown {
 /** A name is given this long to be resolved when an endpoint is set. */
 const RESOLVE_WITHIN_MS = 3_000;
 
-/** The addresses of a name. */
-export type Resolve = (hostname: string) => Promise<readonly string[]>;
-
-const resolveByDns: Resolve = async (hostname) =>
-  (await lookup(hostname, { all: true })).map(({ address }) => address);
-
 /**
  * R72: refuses an endpoint whose host is a blocked address, or a name that has only such addresses. A name that does
  * not resolve now is taken, since its DNS may lag behind: each attempt checks the address that it connects to.
@@ -142,16 +137,17 @@ const resolveByDns: Resolve = async (hostname) =>
 export async function checkEndpointHost(
   url: string,
   guard: AddressGuard,
-  resolve: Resolve = resolveByDns,
+  resolver: Pick<Resolver, 'resolve'> = new Resolver(),
   withinMs = RESOLVE_WITHIN_MS,
 ): Promise<{ readonly warning?: string }> {
   const { hostname } = new URL(url);
   const refusal = guard.hostRefusal(hostname);
   if (refusal !== undefined) throw refusedHost(refusal);
-  const resolved = await Promise.race([
-    resolve(hostname.replaceAll(/^\[|\]$/g, '')).catch(codeOf),
-    sleep(withinMs, `no answer within ${withinMs / 1_000} s`, { ref: false }),
-  ]);
+  if (isIP(hostOf(new URL(url))) !== 0) return {};
+  const late = AbortSignal.timeout(withinMs);
+  const resolved = await resolver
+    .resolve(hostname, late)
+    .catch((error: unknown) => (late.aborted ? `no answer within ${withinMs / 1_000} s` : codeOf(error)));
   if (typeof resolved === 'string') return { warning: `${hostname} does not resolve now (${resolved})` };
   const refusals = resolved.map((address) => guard.refusal(address)).filter((each) => each !== undefined);
   if (refusals.length === 0 || refusals.length < resolved.length) return {};
