@@ -56,7 +56,7 @@ const cut = (length: number) =>
     v.string(),
     v.transform((text) => text.slice(0, length).toWellFormed()),
   );
-const causeSchema = v.object({ by: v.exactOptional(cut(200)), why: v.exactOptional(cut(500)) });
+const causeSchema = v.object({ by: v.exactOptional(cut(100)), why: v.exactOptional(cut(300)) });
 const redeliverySchema = v.object({
   of: v.string(),
   createdAt: v.pipe(v.string(), v.isoTimestamp()),
