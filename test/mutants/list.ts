@@ -63,8 +63,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'R5',
     file: 'src/http/sender.ts',
-    find: 'if (deadline.signal.aborted) {',
-    replace: 'if (timeoutMs < 0) {',
+    find: "if (!exchange.signal.aborted) return verdict('network'",
+    replace: "if (phase !== undefined) return verdict('network'",
     tests: 'test/http/sender.test.ts',
   },
   {
@@ -183,8 +183,9 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'R64',
     file: attempt,
-    find: 'const verdict = await post(',
-    replace: 'await post(answer.endpoint, secrets, request); const verdict = await post(',
+    find: 'const verdict = await post(answer.endpoint',
+    replace:
+      'await post(answer.endpoint, secrets, webhookId, request); const verdict = await post(answer.endpoint',
     tests: killTests,
   },
   {
@@ -301,6 +302,41 @@ export const mutants: readonly Mutant[] = [
     find: "if (view?.paused !== undefined) return { pass: false, reason: 'paused' };",
     replace: '',
     tests: gateTests,
+  },
+  {
+    rule: 'R2',
+    file: 'src/http/tls.ts',
+    find: 'rejectUnauthorized: true',
+    replace: 'rejectUnauthorized: false',
+    tests: 'test/http/tls.test.ts',
+  },
+  {
+    rule: 'R3',
+    file: 'src/http/connector.ts',
+    find: 'addresses.filter((address) => guard.refusal(address) === undefined)',
+    replace: '[...addresses]',
+    tests: 'test/http/names.test.ts',
+  },
+  {
+    rule: 'R4',
+    file: 'src/http/connections.ts',
+    find: 'this.beforeRequest();',
+    replace: '',
+    tests: 'test/http/sender.test.ts',
+  },
+  {
+    rule: 'R6',
+    file: 'src/http/egress-proxy.ts',
+    find: 'if (targetUnreachable.has(statusCode))',
+    replace: 'if (statusCode >= 300)',
+    tests: 'test/http/egress-proxy.test.ts',
+  },
+  {
+    rule: 'R64',
+    file: 'src/http/sender.ts',
+    find: 'if (!(kept !== undefined && error instanceof ClosedBeforeUse)) throw error;',
+    replace: 'if (kept === undefined) throw error;',
+    tests: 'test/http/sender.test.ts',
   },
   {
     rule: 'R3',
