@@ -9,6 +9,9 @@ import type { Resolver } from './resolver.ts';
 import { secured } from './tls.ts';
 import type { Trace } from './trace.ts';
 
+/** Nobody publishes more in earnest. */
+const ADDRESSES_TRIED = 8;
+
 /** A connection that is ready for a request. */
 export interface Connected {
   readonly socket: Socket;
@@ -64,7 +67,7 @@ export class Connector {
   private allowedOf(host: string, addresses: readonly string[]): string[] {
     const { guard } = this.parts;
     const allowed = addresses.filter((address) => guard.refusal(address) === undefined);
-    if (allowed.length > 0) return allowed;
+    if (allowed.length > 0) return allowed.slice(0, ADDRESSES_TRIED);
     const reasons = addresses.slice(0, 2).flatMap((address) => guard.refusal(address) ?? []);
     const resolved = isIP(host) === 0 ? 'the host name leads to no public address: ' : '';
     throw new AddressBlocked(`${resolved}${reasons.join(', ')}`);

@@ -2,8 +2,6 @@ import { connect, type Socket } from 'node:net';
 
 /** RFC 8305: a second address is tried beside the first after this long, milliseconds. */
 const NEXT_ADDRESS_AFTER_MS = 250;
-/** Nobody publishes more in earnest. */
-const ADDRESSES_TRIED = 8;
 
 /**
  * Connects to the first of several addresses that accepts: they are tried in their order, the next one beside the
@@ -17,7 +15,7 @@ export async function firstConnection(
 ): Promise<Socket> {
   signal.throwIfAborted();
   const { promise, resolve, reject } = Promise.withResolvers<Socket>();
-  const left = addresses.slice(0, ADDRESSES_TRIED);
+  const left = [...addresses];
   const trying = new Set<Socket>();
   const errors: Error[] = [];
   let timer: NodeJS.Timeout | undefined;

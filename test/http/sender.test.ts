@@ -229,6 +229,19 @@ describe('E6 R64 nothing is sent twice', () => {
     expect([closing.requests(), closing.connections()]).toEqual([20, 20]);
   });
 
+  test('a second answer to one request is not taken for the answer to the next', async () => {
+    const answer = head(200, 'Content-Length: 0');
+    let isFirst = true;
+    const eager = await receiver((socket) => {
+      socket.write(isFirst ? answer + answer : head(500, 'Content-Length: 0'));
+      isFirst = false;
+    });
+    const sender = senderFor();
+    expect(await postTo(eager.url, { sender })).toMatchObject({ kind: 'delivered' });
+    expect(await postTo(eager.url, { sender })).toMatchObject({ kind: 'server-error' });
+    expect(eager.requests()).toBe(2);
+  });
+
   test('a connection that closes about when the next request is written: at most one POST for each attempt', async () => {
     let pauseMs = 0;
     const racing = await receiver((socket) => {
