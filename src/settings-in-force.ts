@@ -57,7 +57,16 @@ export function settingsInForce(
 function ownSetting(name: string, fallback: string, environment: NodeJS.ProcessEnv): Setting {
   const value = environment[name];
   if (!value) return { name, value: fallback, from: 'default' };
-  return { name, value: name === 'HOOKLADDER_SECRET_KEYS' ? HIDDEN : value, from: 'environment' };
+  return {
+    name,
+    value: name === 'HOOKLADDER_SECRET_KEYS' ? HIDDEN : withoutPassword(value),
+    from: 'environment',
+  };
+}
+
+/** The address of a proxy may have one. */
+function withoutPassword(value: string): string {
+  return value.replace(/\/\/[^/]*@/, '//(not shown)@');
 }
 
 function secretOf(name: string, environment: NodeJS.ProcessEnv, inFile: boolean, file: string): Setting {

@@ -92,6 +92,7 @@ async function follow(command: BulkHandle, out: Output): Promise<BulkProgress> {
       const progress = await command.progress().catch((error: unknown) => {
         if (!(error instanceof NoWorker || error instanceof TemporalUnavailable)) throw error;
       });
+      if (ended.signal.aborted) return;
       if (progress === undefined) bar.show(0, 'waits for a worker');
       else if (progress.expected > 0)
         bar.show(progress.seen / Math.max(1, progress.expected), progressInWords(progress));

@@ -98,7 +98,13 @@ test('config says what is in force and where it came from, and hides keys', asyn
     file,
     '[profile.default]\naddress = "from-file:7233"\nnamespace = "filed"\napi_key = "private"\n',
   );
-  const how = { env: { TEMPORAL_CONFIG_FILE: file, TEMPORAL_ADDRESS: 'from-environment:7233' } };
+  const how = {
+    env: {
+      TEMPORAL_CONFIG_FILE: file,
+      TEMPORAL_ADDRESS: 'from-environment:7233',
+      HOOKLADDER_EGRESS_PROXY: 'http://us@er:private@proxy:3128',
+    },
+  };
   const words = await cli.run(['config', '--profile', 'default'], how);
   expect(words.stdout).toMatch(/TEMPORAL_ADDRESS +from-environment:7233 +environment/);
   const json = await cli.json(['config', '--address', 'from-flag:7233'], how);
@@ -110,6 +116,7 @@ test('config says what is in force and where it came from, and hides keys', asyn
     { name: 'TLS', value: 'off', from: 'default' },
     { name: 'HOOKLADDER_SECRET_KEYS', value: '(set, not shown)', from: 'environment' },
     { name: 'HOOKLADDER_ALLOWED_NETWORKS', value: '127.0.0.0/8', from: 'environment' },
+    { name: 'HOOKLADDER_EGRESS_PROXY', value: 'http://(not shown)@proxy:3128', from: 'environment' },
     { name: 'HOOKLADDER_LOG_LEVEL', value: 'info', from: 'default' },
   ]) {
     expect(json.answer).toContainEqual(setting);
