@@ -3,8 +3,10 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { Load, LoadArguments, LoadCall, Submitted } from './processes/load.ts';
 import type { HostsCall, HostsCounts, HostsReady } from './processes/hosts.ts';
-import type { Answer, Arrival, ReceiverCall, ReceiverResult } from './processes/receiver.ts';
+import type { Answers, Arrival, ReceiverCall, ReceiverResult } from './processes/receiver.ts';
 import type { WorkerArguments } from './processes/worker.ts';
+
+const STOPPED_WITHIN_MS = 5_000;
 
 /** What a child answers to the call of this number. */
 export type Reply<Result> =
@@ -22,7 +24,7 @@ export interface ReceiverProcess {
   /** Where one merchant receives. */
   url(merchantId: string): string;
   /** How the merchant's endpoint answers from now on; 200 by default. */
-  answer(merchantId: string, answer: Answer): Promise<void>;
+  answer(merchantId: string, answers: Answers): Promise<void>;
   /** How many requests the merchant has had. */
   count(merchantId: string): Promise<number>;
   /** The merchant's requests, in order. */
@@ -74,8 +76,8 @@ export async function startReceiverProcess(): Promise<ReceiverProcess> {
   const ask = asking<ReceiverCall, ReceiverResult>(child, 'the receiver');
   return {
     url: (merchantId) => `http://127.0.0.1:${port}/${merchantId}`,
-    async answer(merchantId, answer) {
-      await ask({ ask: 'answer', path: `/${merchantId}`, answer });
+    async answer(merchantId, answers) {
+      await ask({ ask: 'answer', path: `/${merchantId}`, answer: answers });
     },
     async count(merchantId) {
       return Number(await ask({ ask: 'count', path: `/${merchantId}` }));
@@ -167,6 +169,9 @@ function isAlive(child: ChildProcess): boolean {
 async function stop(child: ChildProcess): Promise<void> {
   if (!isAlive(child)) return;
   const exited = once(child, 'exit');
-  child.kill('SIGKILL');
+  // Each ends when its parent lets go of it.
+  child.disconnect();
+  const timer = setTimeout(() => child.kill('SIGKILL'), STOPPED_WITHIN_MS);
   await exited;
+  clearTimeout(timer);
 }

@@ -1,4 +1,4 @@
-import type { Client } from '@temporalio/client';
+import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import type { SignalDefinition } from '@temporalio/common';
 import { defineSearchAttributeKey } from '@temporalio/common';
 import { GATE_MEMO, MERCHANT_TASK_QUEUE, MERCHANT_WORKFLOW, merchantWorkflowId } from './contract.ts';
@@ -7,6 +7,7 @@ import { policyWith, type PolicyOverrides } from './policy/policy.ts';
 import type { MerchantInput } from './workflows/merchant-breaker.ts';
 import { MerchantState, recovered } from './workflows/merchant-state.ts';
 import { breakerState } from './workflows/merchant-words.ts';
+import { reportSignal, type Report } from './workflows/messages.ts';
 
 /**
  * Signals a merchant's entity, and starts it if there is none.
@@ -41,4 +42,23 @@ export async function signalMerchant<Message>(
       ],
     },
   );
+}
+
+/**
+ * Reports to a merchant's entity. It is there almost always, so that a bare signal will do, which costs least.
+ * @param lastView - asked if it is not: what a new entity goes on from (R52).
+ */
+export async function reportToMerchant(
+  client: Client,
+  merchantId: string,
+  report: Report,
+  lastView: () => Promise<GateView | undefined>,
+  policy?: PolicyOverrides,
+): Promise<void> {
+  try {
+    await client.workflow.getHandle(merchantWorkflowId(merchantId)).signal(reportSignal, report);
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+    await signalMerchant(client, merchantId, reportSignal, report, { lost: await lastView(), policy });
+  }
 }

@@ -19,13 +19,12 @@ import { TemporalCalls } from './client/temporal-calls.ts';
 import { deliveryIds, DELIVERY_TASK_QUEUE, MERCHANT_TASK_QUEUE } from './contract.ts';
 import { AddressGuard } from './http/address-guard.ts';
 import { Sender } from './http/sender.ts';
-import { signalMerchant } from './merchants.ts';
+import { reportToMerchant } from './merchants.ts';
 import { patientRetry } from './patient-retry.ts';
 import type { DeliveryState } from './policy/status.ts';
 import type { PolicyOverrides } from './policy/policy.ts';
 import { checkSearchAttributes } from './search-attributes.ts';
 import { SecretBox, type KeySource } from './secrets.ts';
-import { reportSignal } from './workflows/messages.ts';
 
 /** Workflow code, bundled beforehand. */
 export type WorkflowBundleOption = NonNullable<WorkerOptions['workflowBundle']>;
@@ -82,6 +81,8 @@ const payloadConverterPath = pathOf('payload-converter');
 export async function bundleWorkflows(): Promise<WorkflowBundleOption> {
   const { code } = await bundleWorkflowCode({
     workflowsPath: pathOf('index'),
+    // Run once and frozen instead of anew for each workflow: the modules of workflows keep no state.
+    preloadModules: [pathOf('index')],
     payloadConverterPath,
     logger: new DefaultLogger('WARN', ({ level, message, meta }) =>
       Runtime.instance().logger.log(level, message, meta),
@@ -126,8 +127,8 @@ async function startOn(
   });
   const gate = new GateReader(client);
   const reporter = new Reporter(async (merchantId, report) => {
-    const lost = await gate.read(merchantId);
-    await signalMerchant(client, merchantId, reportSignal, report, { lost, policy: options.policy });
+    const lastView = async () => await gate.readFresh(merchantId);
+    await reportToMerchant(client, merchantId, report, lastView, options.policy);
   });
   const shared = {
     connection,

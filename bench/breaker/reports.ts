@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GateReader } from '../../src/activities/gate-reader.ts';
 import { Reporter } from '../../src/activities/reporter.ts';
-import { signalMerchant } from '../../src/merchants.ts';
+import { reportToMerchant } from '../../src/merchants.ts';
 import type { PolicyOverrides } from '../../src/policy/policy.ts';
-import { reportSignal } from '../../src/workflows/messages.ts';
 import { readEntityHistory, type EntityHistory } from '../entity-history.ts';
 import type { Figure } from '../figures.ts';
 import { polled } from '../pace.ts';
@@ -121,7 +120,7 @@ async function inject(
 function reporterLikeTheWorkers({ patient }: Stand, policy: PolicyOverrides): Reporter {
   const gate = new GateReader(patient);
   return new Reporter(async (merchantId, report) => {
-    const lost = await gate.read(merchantId);
-    await signalMerchant(patient, merchantId, reportSignal, report, { lost, policy });
+    const lastView = async () => await gate.readFresh(merchantId);
+    await reportToMerchant(patient, merchantId, report, lastView, policy);
   });
 }

@@ -1,6 +1,6 @@
-import { signalMerchant } from '../../src/merchants.ts';
+import { reportToMerchant } from '../../src/merchants.ts';
 import type { PolicyOverrides } from '../../src/policy/policy.ts';
-import { reportSignal, type Report } from '../../src/workflows/messages.ts';
+import type { Report } from '../../src/workflows/messages.ts';
 import { readEntityHistory } from '../entity-history.ts';
 import { largest, percentile, type Figure } from '../figures.ts';
 import { paced, polled } from '../pace.ts';
@@ -87,6 +87,6 @@ async function senderTo(
       left: [],
       unusedPermits: [],
     };
-    await signalMerchant(patient, merchantId, reportSignal, report, { lost: undefined, policy });
+    await reportToMerchant(patient, merchantId, report, async () => undefined, policy);
   };
 }

@@ -5,6 +5,8 @@ import type { Reply } from '../child.ts';
 
 /** A status to answer with, or never to answer. */
 export type Answer = number | 'hang';
+/** Answers to one request after the other; the last goes for all that follow. */
+export type Answers = Answer | readonly Answer[];
 
 /** One request as the receiver saw it. */
 export interface Arrival {
@@ -16,19 +18,20 @@ export interface Arrival {
 
 /** What the parent asks; each is answered with a {@link Reply} of the same number. */
 export type ReceiverCall = { readonly number: number } & (
-  | { readonly ask: 'answer'; readonly path: string; readonly answer: Answer }
+  | { readonly ask: 'answer'; readonly path: string; readonly answer: Answers }
   | { readonly ask: 'count'; readonly path: string }
   | { readonly ask: 'arrivals'; readonly path: string }
 );
 export type ReceiverResult = number | readonly Arrival[];
 
-const answers = new Map<string, Answer>();
+const answers = new Map<string, Answer[]>();
 const arrivals = new Map<string, Arrival[]>();
 
 const server = createServer((request, response) => {
   const at = Date.now();
   const path = request.url ?? '/';
-  const answer = answers.get(path) ?? 200;
+  const due = answers.get(path) ?? [];
+  const answer = (due.length > 1 ? due.shift() : due[0]) ?? 200;
   const seen = arrivals.get(path) ?? [];
   arrivals.set(path, seen);
   seen.push({ webhookId: String(request.headers['x-webhook-id']), at, answer });
@@ -40,7 +43,7 @@ const server = createServer((request, response) => {
 function resultOf(call: ReceiverCall): ReceiverResult {
   switch (call.ask) {
     case 'answer':
-      answers.set(call.path, call.answer);
+      answers.set(call.path, [call.answer].flat());
       return 0;
     case 'count':
       return arrivals.get(call.path)?.length ?? 0;

@@ -20,7 +20,10 @@ export function readExcerpt(body: Readable, encoding: string | undefined): Promi
   return new Promise((resolve) => {
     const chunks: Uint8Array[] = [];
     let size = 0;
+    let isTaken = false;
     const take = (ended: boolean) => {
+      if (isTaken) return;
+      isTaken = true;
       clearTimeout(takeTimer);
       if (size === 0 && ended) return resolve({});
       const isCut = !ended || size > EXCERPT_BYTES;

@@ -3,7 +3,7 @@ import {
   ApplicationFailure,
   CancellationScope,
   CancelledFailure,
-  makeContinueAsNewFunc,
+  continueAsNew,
   proxyActivities,
   setCurrentDetails,
   setHandler,
@@ -69,10 +69,8 @@ export async function bulk(...inputs: unknown[]): Promise<BulkProgress> {
     }
     from = page.next;
   }
-  return await continueAsNew({ ...input, progress, ...at(from) });
+  return await continueAsNew<typeof bulk>({ ...input, progress, ...at(from) });
 }
-
-const continueAsNew = makeContinueAsNewFunc<typeof bulk>({});
 
 function at(from: string | undefined): { readonly from?: string } {
   return from === undefined ? {} : { from };

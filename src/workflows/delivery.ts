@@ -175,10 +175,14 @@ class DeliveryRun {
       if (isCancellation(error)) this.end('cancelled');
       throw error;
     } finally {
-      await CancellationScope.nonCancellable(async () => {
-        if (this.hold !== undefined && this.endedAt !== undefined) await this.leaveRoom();
-        await condition(allHandlersFinished);
-      });
+      const leaves = this.hold !== undefined && this.endedAt !== undefined;
+      // Most deliveries have nothing to tidy up, and every promise here costs all of them.
+      if (leaves || !allHandlersFinished()) {
+        await CancellationScope.nonCancellable(async () => {
+          if (leaves) await this.leaveRoom();
+          await condition(allHandlersFinished);
+        });
+      }
     }
     return this.status();
   }
@@ -288,7 +292,12 @@ class DeliveryRun {
   private async attempt(tryNow = false): Promise<AttemptResult> {
     const startedAt = Date.now();
     this.enter('attempting');
-    const result = await this.callAttempt(tryNow).catch((error: unknown) => this.whatEnded(error, startedAt));
+    let result: AttemptResult;
+    try {
+      result = await this.callAttempt(tryNow);
+    } catch (error) {
+      result = this.whatEnded(error, startedAt);
+    }
     if (result.type === 'verdict') {
       this.attempts += 1;
       this.lastVerdict = result.verdict;

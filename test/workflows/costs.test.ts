@@ -1,0 +1,135 @@
+import { Client, Connection } from '@temporalio/client';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startCountingProxy, type CountingProxy } from '../../bench/counting-proxy.ts';
+import { costOf, FATES, reportsTo, type Cost, type FatePlace } from '../../bench/delivery/fates.ts';
+import { Hookladder } from '../../src/client.ts';
+import type { RunningWorkers } from '../../src/workers.ts';
+import { startReceiver, type Receiver } from '../support/receiver.ts';
+import {
+  connectTestClient,
+  freshMerchant,
+  LOOPBACK,
+  SECRET_KEYS,
+  startTestWorkers,
+  temporalAddress,
+  type TestClient,
+} from '../support/stack.ts';
+
+/**
+ * What each fate costs; bytes within 5 %. A change that makes a figure larger makes every delivery dearer: it needs a
+ * reason that is worth it. One that makes it smaller changes the figure here, so that it is not lost again.
+ */
+const costs: Record<(typeof FATES)[number]['name'], Cost> = {
+  'delivered at once': {
+    events: 11,
+    bytes: 2_920,
+    requests: {
+      StartWorkflowExecution: 1,
+      DescribeWorkflowExecution: 1,
+      RespondWorkflowTaskCompleted: 2,
+      RespondActivityTaskCompleted: 1,
+    },
+  },
+  // The entity takes in a failure and a success: two signals and two workflow tasks.
+  'one fast failure, then delivered': {
+    events: 22,
+    bytes: 4_730,
+    requests: {
+      StartWorkflowExecution: 1,
+      DescribeWorkflowExecution: 2,
+      RespondWorkflowTaskCompleted: 4 + 2,
+      RespondActivityTaskCompleted: 2,
+      SignalWorkflowExecution: 2,
+    },
+  },
+  'rejected money event, one slow step, then delivered': {
+    events: 22,
+    bytes: 4_760,
+    requests: {
+      StartWorkflowExecution: 1,
+      DescribeWorkflowExecution: 2,
+      RespondWorkflowTaskCompleted: 4,
+      RespondActivityTaskCompleted: 2,
+    },
+  },
+  'failed at once': {
+    events: 11,
+    bytes: 3_320,
+    requests: {
+      StartWorkflowExecution: 1,
+      DescribeWorkflowExecution: 1,
+      RespondWorkflowTaskCompleted: 2,
+      RespondActivityTaskCompleted: 1,
+    },
+  },
+  // Its hold starts the entity, which wakes it by an activity once it has an address.
+  'held without an address, then released': {
+    events: 23,
+    bytes: 4_890,
+    requests: {
+      StartWorkflowExecution: 1,
+      DescribeWorkflowExecution: 3,
+      RespondWorkflowTaskCompleted: 4 + 3,
+      RespondActivityTaskCompleted: 3,
+      RecordActivityTaskHeartbeat: 1,
+      SignalWithStartWorkflowExecution: 1,
+      SignalWorkflowExecution: 2,
+    },
+  },
+};
+
+let client: TestClient;
+let proxy: CountingProxy;
+let connection: Connection;
+let workers: RunningWorkers;
+let receiver: Receiver;
+let place: FatePlace;
+
+beforeAll(async () => {
+  client = await connectTestClient();
+  proxy = await startCountingProxy(temporalAddress());
+  connection = await Connection.connect({ address: proxy.address });
+  workers = await startTestWorkers({ connection: { address: proxy.address } });
+  receiver = await startReceiver();
+  const temporal = new Client({ connection });
+  const options = { client: temporal, secretKeys: SECRET_KEYS, allowHttp: true, allowedNetworks: LOOPBACK };
+  place = {
+    proxy,
+    hooks: client.hooks,
+    temporal: client.temporal,
+    counted: (policy) => new Hookladder({ ...options, ...(policy === undefined ? {} : { policy }) }),
+    async endpoint(merchantId, answers) {
+      receiver.answer((nth) => answers[Math.min(nth, answers.length - 1)] ?? 200);
+      return `${receiver.url}${merchantId}`;
+    },
+  };
+});
+afterAll(async () => {
+  await workers.shutdown();
+  await connection.close();
+  await proxy.close();
+  await client.close();
+  await receiver.close();
+});
+
+describe('what a delivery costs: events, requests to Temporal, bytes of history', () => {
+  test.for(FATES)('$name', async (fate) => {
+    const cost = await costOf(place, fate, freshMerchant());
+    const expected = costs[fate.name];
+    const isNear = Math.abs(cost.bytes - expected.bytes) <= 0.05 * expected.bytes;
+    expect({ ...cost, bytes: isNear ? expected.bytes : cost.bytes }).toEqual(expected);
+  });
+});
+
+test('signals for outcomes: one for all successes of a healthy merchant in a minute, told at shutdown at the latest', async () => {
+  const [fate] = FATES;
+  const merchantId = freshMerchant();
+  await costOf(place, fate, merchantId);
+  for (let index = 0; index < 4; index++) {
+    const { delivery } = await client.hooks.deliver({ merchantId, type: 'x.y', body: '{}' });
+    await delivery.result();
+  }
+  expect(await reportsTo(client.temporal, merchantId)).toBe(0);
+  await workers.shutdown();
+  expect(await reportsTo(client.temporal, merchantId)).toBe(1);
+});
