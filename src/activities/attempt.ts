@@ -11,7 +11,7 @@ import { VERSION } from '../version.ts';
 import type { GateReader } from './gate-reader.ts';
 import { ownFault } from './own-fault.ts';
 import type { Places } from './places.ts';
-import type { Reporter } from './reporter.ts';
+import type { Reporter, ReportParts } from './reporter.ts';
 import type { AttemptRequest, DeliveryActivities, GateRequest, Held } from './types.ts';
 
 /** What the deliveries' activities work with. */
@@ -87,16 +87,11 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
     verdict: Verdict,
   ): Promise<void> {
     const at = Date.now();
-    const told: Promise<void>[] = [];
-    if (verdict.kind === 'rate-limited') {
-      const slowDowns = [{ at, retryAfterMs: verdict.retryAfterMs ?? 0 }];
-      told.push(deps.reporter.tell(merchantId, { slowDowns }, 'now'));
-    }
     const failed = hasFailed(verdict);
-    if (passed.trial !== undefined) {
-      const trials = [{ permit: passed.trial, failed: failed ?? true }];
-      told.push(deps.reporter.tell(merchantId, { trials }, 'now'));
-    } else if (failed !== undefined) {
+    const told: Promise<void>[] = [];
+    const parts = partsOf(verdict, at, passed.trial);
+    if (parts !== undefined) told.push(deps.reporter.tell(merchantId, parts, 'now'));
+    if (passed.trial === undefined && failed !== undefined) {
       const sampled = deps.reporter.sample(merchantId, at, failed, passed.epoch);
       if (failed) told.push(sampled);
       else sampled.catch((error: unknown) => log.warn('a success is told later', { merchantId, error }));
@@ -215,6 +210,16 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
       const unusedPermits = permit === undefined ? [] : [permit];
       await deps.reporter.tell(merchantId, { left: [webhookId], unusedPermits }, 'now');
     },
+  };
+}
+
+/** R45, R46: what of a verdict is told at once; `undefined` if nothing is. */
+export function partsOf(verdict: Verdict, at: number, permit?: number): ReportParts | undefined {
+  const isSlowDown = verdict.kind === 'rate-limited';
+  if (!isSlowDown && permit === undefined) return undefined;
+  return {
+    ...(isSlowDown ? { slowDowns: [{ at, retryAfterMs: verdict.retryAfterMs ?? 0 }] } : {}),
+    ...(permit === undefined ? {} : { trials: [{ permit, failed: hasFailed(verdict) ?? true }] }),
   };
 }
 

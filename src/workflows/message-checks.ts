@@ -40,15 +40,21 @@ const rotationSchema = v.object({
   keepOldForMs: v.pipe(number, v.minValue(0), v.maxValue(LONGEST_ROTATION_MS)),
 });
 const bit = v.union([v.literal(0), v.literal(1)]);
+/** A list without what has not the right shape: one bad entry does not lose what other deliveries tell. */
+const listOf = <T>(entry: v.GenericSchema<unknown, T>) =>
+  v.pipe(
+    v.array(v.unknown()),
+    v.transform((entries) => entries.map((each) => parsed(entry, each)).filter((each) => each !== undefined)),
+  );
 const reportSchema = v.object({
   reporter: v.pipe(v.string(), v.maxLength(64)),
   sequence: number,
-  samples: v.array(v.tuple([number, bit, number])),
-  trials: v.array(v.object({ permit: number, failed: v.boolean() })),
-  slowDowns: v.array(v.object({ at: number, retryAfterMs: number })),
-  holds: v.array(v.object({ webhookId, call: number, fastFailures: number, heldSince: number })),
-  left: v.array(webhookId),
-  unusedPermits: v.array(number),
+  samples: listOf(v.tuple([number, bit, number])),
+  trials: listOf(v.object({ permit: number, failed: v.boolean() })),
+  slowDowns: listOf(v.object({ at: number, retryAfterMs: number })),
+  holds: listOf(v.object({ webhookId, call: number, fastFailures: number, heldSince: number })),
+  left: listOf(webhookId),
+  unusedPermits: listOf(number),
 });
 const releaseSchema = v.object({ call: number, version: number, permit: v.exactOptional(number) });
 const cut = (length: number) =>
