@@ -186,7 +186,7 @@ describe('a fault of our own', () => {
     expect(status).toMatchObject({
       attempts: 0,
       fastFailures: 0,
-      reason: expect.stringMatching(/secret cannot be opened.*ENOENT/),
+      reason: expect.stringMatching(/secrets of the endpoint cannot be opened.*ENOENT/),
     });
     expect(Date.parse(status.faultSince ?? '')).toBeGreaterThanOrEqual(Date.parse(status.acceptedAt));
     await rename(`${keysFile}.away`, keysFile);
