@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { Client, type Dispatcher } from 'undici';
 import type { Connected } from './connector.ts';
 import { skipInterimResponses } from './interim-responses.ts';
-import { ClosedBeforeUse } from './network-failures.ts';
+import { clientCertificateWanted, ClosedBeforeUse } from './network-failures.ts';
 
 /** An idle connection is kept this long, milliseconds, if the server does not say how long it keeps it. */
 const IDLE_MS = 4_000;
@@ -23,16 +23,20 @@ export class OpenConnection {
   private readonly openedAt = performance.now();
   private readonly client: Client;
   private readonly beforeRequest: () => void;
+  /** Until undici takes it. */
+  private unused: Socket | undefined;
+  private firstError: unknown;
 
   constructor(origin: string, { socket, address }: Connected, whenClosed: () => void) {
     this.origin = origin;
     this.address = address;
     this.beforeRequest = skipInterimResponses(socket);
-    let unused: Socket | undefined = socket;
+    this.unused = socket;
+    socket.on('error', (error) => (this.firstError ??= error));
     this.client = new Client(origin, {
-      connect(_options, callback) {
-        const given = unused;
-        unused = undefined;
+      connect: (_options, callback) => {
+        const given = this.unused;
+        this.unused = undefined;
         // undici does not go on if it is called back before this returns.
         queueMicrotask(() => {
           if (given === undefined || given.destroyed) callback(new ClosedBeforeUse(), null);
@@ -49,10 +53,18 @@ export class OpenConnection {
     this.client.once('disconnect', whenClosed);
   }
 
-  /** @throws {@link ClosedBeforeUse} if nothing was written because the other side has closed the connection. */
+  /**
+   * @throws {@link ClosedBeforeUse} if nothing was written because the other side has closed the connection,
+   * `ExchangeFailed` if it wanted a client certificate, or errors of undici and sockets.
+   */
   async request(options: Omit<Dispatcher.RequestOptions, 'origin'>): Promise<Dispatcher.ResponseData> {
     this.beforeRequest();
-    return await this.client.request(options);
+    try {
+      return await this.client.request(options);
+    } catch (error) {
+      // In TLS 1.3 a server tells only after the handshake, and undici tells of the end that follows.
+      throw clientCertificateWanted(this.firstError) ?? error;
+    }
   }
 
   isYoung(): boolean {
@@ -60,6 +72,7 @@ export class OpenConnection {
   }
 
   close(): void {
+    this.unused?.destroy();
     void this.client.destroy();
   }
 }

@@ -81,7 +81,10 @@ async function connectDirectly(
   signal: AbortSignal,
 ): Promise<Connected> {
   trace.enter('connect');
-  const socket = await firstConnection(addresses, port, signal);
+  const socket = await firstConnection(addresses, port, signal).catch((error: unknown) => {
+    if (error instanceof Error && 'address' in error) trace.reaches(String(error.address));
+    throw error;
+  });
   trace.leave();
   return { socket, address: socket.remoteAddress ?? addresses[0] ?? '' };
 }

@@ -55,7 +55,7 @@ export class EgressProxy {
     trace: Trace,
     signal: AbortSignal,
   ): Promise<{ readonly socket: Socket; readonly address: string }> {
-    let last: unknown;
+    let first: unknown;
     for (const address of addresses) {
       const target = `${isIP(address) === 6 ? `[${address}]` : address}:${port}`;
       trace.enter('proxy');
@@ -68,10 +68,10 @@ export class EgressProxy {
       } catch (error) {
         proxy.destroy();
         if (!(error instanceof ExchangeFailed)) throw error;
-        last = error;
+        first ??= error;
       }
     }
-    throw last;
+    throw first;
   }
 
   private async reach(signal: AbortSignal): Promise<Socket> {

@@ -1,4 +1,5 @@
-import { isIPv4 } from 'node:net';
+import { isIPv6 } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { errors } from 'undici';
 import type { Phase } from '../policy/verdicts.ts';
 
@@ -68,6 +69,26 @@ const untrusted: NetworkFailure = {
   message: 'the certificate was issued by an authority that is not trusted',
   hint: `Your certificate is not from a public certificate authority. ${checkChain}`,
 };
+const clientCertificate: NetworkFailure = {
+  code: 'tls-client-certificate',
+  message: 'the server wants a client certificate',
+  hint: 'Your server asks for a client certificate, and we have none. Do not require one at your webhook address.',
+};
+const noHttp1: NetworkFailure = {
+  code: 'tls-alpn',
+  message: 'the server does not offer HTTP/1.1 in its TLS handshake (ALPN)',
+  hint: 'Your server must offer HTTP/1.1 at your webhook address, not only HTTP/2.',
+};
+const wrongPurpose: NetworkFailure = {
+  code: 'tls-wrong-purpose',
+  message: 'the certificate is not for servers, by its extended key usage',
+  hint: 'Your certificate is not meant for servers. Install one for server authentication.',
+};
+const weak = (what: string): NetworkFailure => ({
+  code: 'tls-weak-certificate',
+  message: `${what} of a certificate in the chain is too weak`,
+  hint: 'Install a certificate with a key of at least 2048 bits (RSA) or 256 bits (ECDSA), signed with SHA-256 or better.',
+});
 const malformed = (message: string): NetworkFailure => ({
   code: 'malformed-response',
   message,
@@ -88,7 +109,6 @@ const dnsFailures = new Map<string, NetworkFailure>([
   ['EREFUSED', dnsFailed('the name servers refuse to answer (REFUSED)')],
   ['ETIMEOUT', dnsFailed('the name servers are silent')],
   ['ECANCELLED', dnsFailed('the name servers are silent')],
-  ['ECONNREFUSED', dnsFailed('no name server can be reached')],
 ]);
 
 /** By the codes of Node's sockets. */
@@ -97,7 +117,7 @@ const connectFailures = new Map<string, NetworkFailure>([
   ['ETIMEDOUT', connectTimeout],
   ['EHOSTUNREACH', unreachable],
   ['ENETUNREACH', unreachable],
-  ['EADDRNOTAVAIL', unreachable],
+  ['EACCES', unreachable],
 ]);
 
 /** By the codes of OpenSSL, as Node names them. */
@@ -122,6 +142,8 @@ const tlsFailures = new Map<string, NetworkFailure>([
       hint: `Your certificate is self-signed. ${checkChain}`,
     },
   ],
+  ['INVALID_PURPOSE', wrongPurpose],
+  ['ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL', noHttp1],
   ['SELF_SIGNED_CERT_IN_CHAIN', untrusted],
   ['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', untrusted],
   [
@@ -157,14 +179,50 @@ const tlsFailures = new Map<string, NetworkFailure>([
 ]);
 
 /** Faults of this machine: it has no sockets, ports or memory left, or its own firewall forbids the connection. */
-const ownFaults = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EPERM', 'EACCES']);
+const ownFaults = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EPERM', 'EACCES', 'EADDRNOTAVAIL']);
+/** Of c-ares: it has no socket, memory or settings, or no name server of ours can be reached. */
+const ownDnsFaults = new Set([
+  'ECONNREFUSED',
+  'EFILE',
+  'ENOMEM',
+  'ENOTINITIALIZED',
+  'EDESTRUCTION',
+  'ENOSERVER',
+]);
 
-/** Whether an error of a socket is this machine's own (R6). */
-export function isOwnFault(error: unknown): boolean {
+/** Whether an error before the request is written is this machine's own (R6). */
+export function isOwnFault(
+  error: unknown,
+  phase: Phase | undefined,
+  interfaces: Interfaces = networkInterfaces,
+): boolean {
   const code = codeOf(error);
-  // Without IPv6 its addresses are like that too; else all ports are taken.
-  const noPort = code === 'EADDRNOTAVAIL' && error instanceof Error && 'address' in error;
-  return ownFaults.has(code) || (noPort && isIPv4(String(error.address)));
+  if (phase === 'dns') return ownFaults.has(code) || ownDnsFaults.has(code);
+  if (!(error instanceof Error) || !('address' in error)) return ownFaults.has(code);
+  const toIpv6 = isIPv6(String(error.address));
+  // Linux makes it of a router that says "administratively prohibited" by ICMPv6.
+  if (code === 'EACCES' && toIpv6) return false;
+  // Without addresses of that kind there is no route to any; else a router on the way may have said so.
+  if (code === 'ENETUNREACH') return !hasAddress(interfaces, toIpv6 ? 'IPv6' : 'IPv4');
+  return ownFaults.has(code);
+}
+
+type Interfaces = typeof networkInterfaces;
+
+function hasAddress(interfaces: Interfaces, family: 'IPv4' | 'IPv6'): boolean {
+  return Object.values(interfaces()).some((all) =>
+    all?.some((each) => each.family === family && !each.internal && !each.address.startsWith('fe80:')),
+  );
+}
+
+/** Of the errors of several addresses, in their order, the one that tells most. */
+export function mostTelling(all: readonly Error[]): Error | undefined {
+  return all.toSorted((a, b) => rank(a) - rank(b))[0];
+}
+
+function rank(error: Error): number {
+  if (isOwnFault(error, 'connect')) return 2;
+  return connectFailures.get(codeOf(error)) === unreachable ? 1 : 0;
 }
 
 /** Names the failure of an exchange that brought no answer, by its error and the phase it stood in. */
@@ -216,6 +274,11 @@ export function notReachedByProxy(status: number): NetworkFailure {
   return { ...failure, message: `${failure.message} (the egress proxy says HTTP ${status})` };
 }
 
+/** R4: more 1xx than anybody means in earnest. */
+export function tooManyInterim(): NetworkFailure {
+  return malformed('there are too many interim responses (1xx) before the answer');
+}
+
 /** R2: a status that is none. */
 export function notAStatus(status: number): NetworkFailure {
   return malformed(`the status ${status} is none that HTTP knows`);
@@ -230,14 +293,46 @@ export function blocked(reason: string): NetworkFailure {
   };
 }
 
+/**
+ * What a server means by an alert that it sends after its own certificate: it wants one of ours. `undefined` for other
+ * errors.
+ */
+export function clientCertificateWanted(error: unknown): ExchangeFailed | undefined {
+  const isAlert = /_ALERT_(?:CERTIFICATE_REQUIRED|BAD_CERTIFICATE|HANDSHAKE_FAILURE)$/.test(codeOf(error));
+  return isAlert ? new ExchangeFailed(clientCertificate) : undefined;
+}
+
 function tlsFailed(error: unknown, code: string): NetworkFailure {
+  const text = error instanceof Error ? error.message : '';
+  if (/key too (?:weak|small)/i.test(text)) return weak('the key');
+  if (/(?:digest|md)\b.* too weak/i.test(text)) return weak('the signature');
   const isVerification = error instanceof Error && /certificate|CERT/.test(`${error.message} ${code}`);
   if (isVerification && !code.startsWith('ERR_SSL_')) {
-    return { ...untrusted, message: `the certificate cannot be verified (${code})` };
+    const message = `the certificate cannot be verified (${code})`;
+    return { code: untrusted.code, message, hint: `Your certificate cannot be verified. ${checkChain}` };
   }
   const why = code === 'ECONNRESET' ? 'the server closed the connection' : code;
   return { code: 'tls-protocol', message: `the TLS handshake failed (${why})`, hint: checkTls };
 }
+
+/** undici refuses to send such a request, before anything of it is written. */
+const refusedRequests = new Set([
+  'UND_ERR_INVALID_ARG',
+  'UND_ERR_NOT_SUPPORTED',
+  'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH',
+]);
+
+/** Whether the request itself is at fault (R6). */
+export function isRefusedRequest(error: unknown): boolean {
+  return refusedRequests.has(codeOf(error));
+}
+
+/** Errors of undici for an answer that contradicts itself or its limits. */
+const malformedAnswers = new Set([
+  'UND_ERR_RES_CONTENT_LENGTH_MISMATCH',
+  'UND_ERR_RES_EXCEEDED_MAX_SIZE',
+  'ERR_ASSERTION',
+]);
 
 function answerFailed(error: unknown, code: string): NetworkFailure {
   if (code === 'UND_ERR_HEADERS_OVERFLOW') return malformed('the response headers are too large');
@@ -251,7 +346,7 @@ function isNotHttp(error: unknown): boolean {
   if (error instanceof errors.HTTPParserError) return true;
   if (!(error instanceof Error)) return false;
   return (
-    error.message === 'bad upgrade' || error.message === 'bad response' || codeOf(error) === 'ERR_ASSERTION'
+    error.message === 'bad upgrade' || error.message === 'bad response' || malformedAnswers.has(codeOf(error))
   );
 }
 

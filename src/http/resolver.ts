@@ -1,6 +1,7 @@
 import { Resolver as DnsResolver } from 'node:dns/promises';
 import { readFile } from 'node:fs/promises';
 import { isIP } from 'node:net';
+import { isOwnFault, SendingFault } from './network-failures.ts';
 
 /** One question to one name server, milliseconds; the second try takes twice as long. */
 const ASK_WITHIN_MS = 1_500;
@@ -35,7 +36,8 @@ export class Resolver {
   /**
    * All addresses of a name, IPv4 first.
    * @param signal - ends the lookup as if no name server had answered.
-   * @throws an error with a `code` of `node:dns`, such as `ENOTFOUND` or `ESERVFAIL`.
+   * @throws an error with a `code` of `node:dns`, such as `ENOTFOUND` or `ESERVFAIL`; {@link SendingFault} if the hosts
+   * file cannot be read.
    */
   async resolve(hostname: string, signal: AbortSignal): Promise<string[]> {
     const name = hostname.replace(/\.$/, '');
@@ -72,7 +74,7 @@ export class Resolver {
 
   private async fromHostsFile(name: string): Promise<string[] | undefined> {
     if (this.hosts === undefined || Date.now() - this.hosts.readAt > HOSTS_KEPT_MS) {
-      const text = await readFile(this.hostsFile, 'utf8').catch(() => '');
+      const text = await readFile(this.hostsFile, 'utf8').catch(withoutHosts);
       this.hosts = { addresses: parseHosts(text), readAt: Date.now() };
     }
     return this.hosts.addresses.get(name.toLowerCase());
@@ -91,9 +93,22 @@ function parseHosts(text: string): Map<string, string[]> {
   return hosts;
 }
 
-/** That there is no address of one kind says less than what came of the other. */
+/** A machine may have no hosts file; but a name that is in it must not be asked of DNS. */
+function withoutHosts(error: NodeJS.ErrnoException): string {
+  if (error.code === 'ENOENT') return '';
+  throw new SendingFault(`the hosts file cannot be read: ${error.message}`, { cause: error });
+}
+
+/** That a name does not exist says most; that there is no address of one kind, less than what came of the other. */
 function mostTelling(ipv4: Error, ipv6: Error): Error {
-  return 'code' in ipv4 && ipv4.code === 'ENODATA' ? ipv6 : ipv4;
+  return rank(ipv6) < rank(ipv4) ? ipv6 : ipv4;
+}
+
+function rank(error: Error): number {
+  const code = 'code' in error ? error.code : undefined;
+  if (code === 'ENOTFOUND') return 0;
+  if (code === 'ENODATA') return 3;
+  return isOwnFault(error, 'dns') ? 2 : 1;
 }
 
 function asError(error: unknown): Error {

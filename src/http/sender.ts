@@ -1,4 +1,4 @@
-import { errors, type Dispatcher } from 'undici';
+import type { Dispatcher } from 'undici';
 import { retryAfterMs } from '../policy/retry-after.ts';
 import { kindOfStatus, type NoResponseVerdict, type Verdict } from '../policy/verdicts.ts';
 import type { AddressGuard } from './address-guard.ts';
@@ -10,6 +10,7 @@ import {
   blocked,
   ClosedBeforeUse,
   isOwnFault,
+  isRefusedRequest,
   lateFailure,
   networkFailure,
   noAnswer,
@@ -60,8 +61,7 @@ export class Sender {
   /**
    * R1–R5: one exchange. Returns a verdict for whatever the other side does; the verdict is fixed as soon
    * as the response headers are in.
-   * @throws only if nothing was sent and the other side is not to blame (R6): {@link SendingFault}, or an error of
-   * undici because the request itself is malformed.
+   * @throws {@link SendingFault}, only if nothing was sent and the other side is not to blame (R6).
    */
   async post(post: Post): Promise<Verdict> {
     const url = new URL(post.url);
@@ -144,8 +144,8 @@ async function verdictOf(response: Dispatcher.ResponseData, exchange: Exchange):
 
 function failedVerdict(error: unknown, exchange: Exchange): NoResponseVerdict {
   const phase = exchange.trace.phase();
-  if (error instanceof SendingFault || error instanceof errors.InvalidArgumentError) throw error;
-  if (phase !== 'firstByte' && isOwnFault(error)) {
+  if (error instanceof SendingFault) throw error;
+  if (isRefusedRequest(error) || (phase !== 'firstByte' && isOwnFault(error, phase))) {
     throw new SendingFault(error instanceof Error ? error.message : String(error), { cause: error });
   }
   const verdict = (kind: NoResponseVerdict['kind'], failure: NetworkFailure): NoResponseVerdict => {

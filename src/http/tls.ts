@@ -7,7 +7,7 @@ import {
   type SecureContext,
   type TLSSocket,
 } from 'node:tls';
-import { ClosedBeforeUse } from './network-failures.ts';
+import { clientCertificateWanted, ClosedBeforeUse } from './network-failures.ts';
 
 /**
  * The certificates of a PEM file, one by one.
@@ -44,7 +44,7 @@ function contextOf(own: readonly string[]): SecureContext {
 /**
  * TLS over a connection, to a server whose certificate names the host and leads to a trusted root. There is no way
  * to do without.
- * @throws errors of OpenSSL, or the signal's reason.
+ * @throws errors of OpenSSL, `ExchangeFailed` if it wants a client certificate, or the signal's reason.
  */
 export async function secured(
   socket: Socket,
@@ -66,7 +66,10 @@ export async function secured(
   const abort = () => reject(signal.reason as Error);
   signal.addEventListener('abort', abort);
   tls.once('secureConnect', () => resolve(tls));
-  tls.on('error', reject);
+  tls.on('error', (error) => {
+    const isCertified = tls.getPeerX509Certificate() !== undefined;
+    reject((isCertified ? clientCertificateWanted(error) : undefined) ?? error);
+  });
   tls.once('close', () => reject(new ClosedBeforeUse()));
   try {
     return await promise;

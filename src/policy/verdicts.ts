@@ -8,7 +8,7 @@ interface AttemptFacts {
   /** From the start of the exchange to its verdict, in milliseconds. */
   readonly durationMs: number;
   readonly timings?: PhaseTimings;
-  /** The IP address that was connected to; where no connection came about, the one that was tried first. */
+  /** The IP address that was connected to; where no connection came about, the one whose failure is told. */
   readonly address?: string;
 }
 

@@ -1,4 +1,4 @@
-import { writeFile, mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -51,14 +51,11 @@ describe('E8 R2 a name that leads nowhere', () => {
     });
   });
 
-  test('no name server at all: dns-failed', async () => {
+  test('R6 no name server of ours is there: a fault of our own', async () => {
     const gone = await nameServer(() => 'silent');
     await gone.close();
     const sender = senderFor({ nameServers: [gone.address] });
-    expect(await postTo(`http://${HOST}/`, { sender })).toMatchObject({
-      kind: 'network',
-      code: 'dns-failed',
-    });
+    await expect(postTo(`http://${HOST}/`, { sender })).rejects.toThrow(SendingFault);
   });
 
   test.each<[string, Records]>([
@@ -95,6 +92,24 @@ describe('names that DNS is not asked for', () => {
     expect(await resolver.resolve('shop', signal)).toEqual(['10.1.2.3', '10.1.2.4']);
     expect(await resolver.resolve('SHOP.internal.', signal)).toEqual(['10.1.2.3']);
     expect(await resolver.resolve('trailing', signal)).toEqual(['192.0.2.1']);
+  });
+});
+
+describe('R6 a hosts file', () => {
+  test('that is missing is empty; one that cannot be read is a fault of our own, each time anew', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'hookladder-'));
+    onTestFinished(async () => await rm(folder, { recursive: true }));
+    const dns = await nameServer(() => ({ ipv4: ['192.0.2.1'] }));
+    const { signal } = new AbortController();
+    const hostsFile = join(folder, 'hosts');
+    const missing = new Resolver({ nameServers: [dns.address], hostsFile });
+    expect(await missing.resolve('shop', signal)).toEqual(['192.0.2.1']);
+    await mkdir(hostsFile);
+    const unreadable = new Resolver({ nameServers: [dns.address], hostsFile });
+    await expect(unreadable.resolve('shop', signal)).rejects.toThrow(SendingFault);
+    await rm(hostsFile, { recursive: true });
+    await writeFile(hostsFile, '10.1.2.3 shop\n');
+    expect(await unreadable.resolve('shop', signal)).toEqual(['10.1.2.3']);
   });
 });
 

@@ -99,6 +99,32 @@ describe('R2 what is no answer is a failure with a code', () => {
       'malformed-response',
       (socket) => socket.end(head(101, 'Connection: upgrade', 'Upgrade: x')),
     ],
+    [
+      'a length and chunks',
+      'malformed-response',
+      (socket) => socket.write(`${head(200, 'Content-Length: 2', 'Transfer-Encoding: chunked')}0\r\n\r\n`),
+    ],
+    [
+      'two lengths',
+      'malformed-response',
+      (socket) => socket.write(head(200, 'Content-Length: 2', 'Content-Length: 3')),
+    ],
+    [
+      'a length that is none',
+      'malformed-response',
+      (socket) => socket.write(head(200, 'Content-Length: abc')),
+    ],
+    ['R4 many 1xx', 'malformed-response', (socket) => socket.write(head(100).repeat(17) + head(204))],
+    [
+      'R4 long 1xx',
+      'malformed-response',
+      (socket) => socket.write(head(103, `Link: ${'x'.repeat(15_000)}`).repeat(5) + head(204)),
+    ],
+    [
+      'R4 a 1xx without end',
+      'malformed-response',
+      (socket) => socket.write(`HTTP/1.1 100 C\r\nX: ${'x'.repeat(70_000)}`),
+    ],
     ['huge headers', 'malformed-response', (socket) => socket.end(head(200, `X: ${'y'.repeat(100_000)}`))],
   ])('%s: %s', async (_, code, script) => {
     const { url, requests } = await receiver(script);
@@ -288,7 +314,8 @@ test('E13 R60 the receiver gets the body byte for byte, on every attempt', async
 describe('E15 R12 Retry-After is read', () => {
   test.each([
     ['120', 120_000],
-    ['1000000000', 1_000_000_000_000],
+    ['1000000', 1_000_000_000],
+    ['9'.repeat(400), 31_536_000_000],
     ['-5', undefined],
     ['soon', undefined],
     ['1e9', undefined],

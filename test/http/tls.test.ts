@@ -1,7 +1,7 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import type { TlsOptions } from 'node:tls';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { createAuthority, selfSigned } from '../support/certificates.ts';
+import { createAuthority, selfSigned, type CertificateOptions } from '../support/certificates.ts';
 import { nameServer, ok, postTo, receiver, senderFor } from '../support/posting.ts';
 
 const HOST = 'shop.example';
@@ -93,6 +93,46 @@ describe('E9 R2 no TLS that we speak', () => {
       hint: expect.any(String),
       timings: { tlsMs: expect.any(Number) },
     });
+  });
+});
+
+describe('E9 R2 a server that wants what we do not have says so in the hint', () => {
+  const server = () => root.server({ hosts: [HOST] });
+  const mutual = () => ({ ...server(), requestCert: true, rejectUnauthorized: true, ca: [root.pem] });
+
+  test.each<[string, string, RegExp, () => TlsOptions]>([
+    ['a client certificate, TLS 1.3', 'tls-client-certificate', /client certificate/, mutual],
+    [
+      'a client certificate, TLS 1.2',
+      'tls-client-certificate',
+      /client certificate/,
+      () => ({ ...mutual(), maxVersion: 'TLSv1.2' }),
+    ],
+    ['HTTP/2', 'tls-alpn', /offer HTTP\/1\.1/, () => ({ ...server(), ALPNProtocols: ['h2'] })],
+    [
+      'other ciphers',
+      'tls-protocol',
+      /TLS 1\.2/,
+      () => ({ ...server(), maxVersion: 'TLSv1.2', ciphers: 'NULL-SHA256:@SECLEVEL=0' }),
+    ],
+  ])('%s: %s', async (_, code, hint, tls) => {
+    const { verdict, requests } = await postOverTls(tls());
+    expect(verdict).toMatchObject({ kind: 'network', code, hint: expect.stringMatching(hint) });
+    expect(requests).toBe(0);
+  });
+});
+
+describe('E9 R2 a certificate that is trusted and unfit', () => {
+  test.each<[string, string, RegExp, CertificateOptions]>([
+    ['for clients only', 'tls-wrong-purpose', /for servers/, { usage: 'clientAuth' }],
+    ['with a weak key', 'tls-weak-certificate', /2048 bits/, { bits: 1024 }],
+    ['with a weak signature', 'tls-weak-certificate', /SHA-256/, { digest: 'sha1' }],
+  ])('%s: %s', async (_, code, hint, options) => {
+    const tls = { ...root.server({ hosts: [HOST], ...options }), ciphers: 'DEFAULT@SECLEVEL=0' };
+    const { verdict, requests } = await postOverTls(tls);
+    expect(verdict).toMatchObject({ kind: 'network', code, hint: expect.stringMatching(hint) });
+    expect(verdict).not.toMatchObject({ hint: expect.stringContaining('public') });
+    expect(requests).toBe(0);
   });
 });
 

@@ -5,14 +5,19 @@ import forge from 'node-forge';
 
 const DAY_MS = 86_400_000;
 
-const { privateKey: key } = generateKeyPairSync('rsa', {
-  modulusLength: 2048,
-  privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
-  publicKeyEncoding: { type: 'spki', format: 'pem' },
-});
-// One key for all: only the certificates differ.
+const keyOf = (bits: number): string =>
+  generateKeyPairSync('rsa', {
+    modulusLength: bits,
+    privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+    publicKeyEncoding: { type: 'spki', format: 'pem' },
+  }).privateKey;
+// One key for all but the weak: only the certificates differ.
+const key = keyOf(2048);
 const privateKey = forge.pki.privateKeyFromPem(key);
-const publicKey = forge.pki.setRsaPublicKey(privateKey.n, privateKey.e);
+const publicOf = (pem: string) => {
+  const { n, e } = forge.pki.privateKeyFromPem(pem);
+  return forge.pki.setRsaPublicKey(n, e);
+};
 let serial = 1;
 
 /** What a certificate says. */
@@ -22,6 +27,11 @@ export interface CertificateOptions {
   /** Days from now, negative for the past. */
   readonly fromDay?: number;
   readonly untilDay?: number;
+  /** Its extended key usage. */
+  readonly usage?: 'serverAuth' | 'clientAuth';
+  /** Of its key. */
+  readonly bits?: number;
+  readonly digest?: 'sha256' | 'sha1';
 }
 
 /** An authority that issues certificates. */
@@ -47,24 +57,30 @@ function authority(name: string, issuer: string): Authority {
   const pem = certificate({ name, issuer, isAuthority: true });
   return {
     pem,
-    server: (options, more = []) => ({
-      key,
-      cert: [certificate({ ...options, name: 'server', issuer: name, isAuthority: false }), ...more].join(''),
-    }),
+    server: (options, more = []) => {
+      const own = options.bits === undefined ? key : keyOf(options.bits);
+      const about = { ...options, name: 'server', issuer: name, isAuthority: false };
+      return { key: own, cert: [certificate(about, own), ...more].join('') };
+    },
     intermediate: (subordinate) => authority(subordinate, name),
   };
 }
 
-function certificate({
-  name,
-  issuer,
-  isAuthority,
-  hosts = [],
-  fromDay = -1,
-  untilDay = 30,
-}: CertificateOptions & { name: string; issuer: string; isAuthority: boolean }): string {
+function certificate(
+  {
+    name,
+    issuer,
+    isAuthority,
+    hosts = [],
+    fromDay = -1,
+    untilDay = 30,
+    usage,
+    digest = 'sha256',
+  }: CertificateOptions & { name: string; issuer: string; isAuthority: boolean },
+  ofKey = key,
+): string {
   const made = forge.pki.createCertificate();
-  made.publicKey = publicKey;
+  made.publicKey = publicOf(ofKey);
   made.serialNumber = (serial++).toString(16).padStart(4, '0');
   made.validity.notBefore = new Date(Date.now() + fromDay * DAY_MS);
   made.validity.notAfter = new Date(Date.now() + untilDay * DAY_MS);
@@ -73,6 +89,7 @@ function certificate({
   made.setExtensions([
     { name: 'basicConstraints', cA: isAuthority, critical: true },
     ...(isAuthority ? [{ name: 'keyUsage', keyCertSign: true, critical: true }] : []),
+    ...(usage === undefined ? [] : [{ name: 'extKeyUsage', [usage]: true }]),
     ...(hosts.length === 0
       ? []
       : [
@@ -84,6 +101,6 @@ function certificate({
           },
         ]),
   ]);
-  made.sign(privateKey, forge.md.sha256.create());
+  made.sign(privateKey, forge.md[digest].create());
   return forge.pki.certificateToPem(made);
 }
