@@ -31,15 +31,20 @@ export const customHeadersSchema = v.pipe(
   }),
 );
 
+/** Many servers hand `X_A` and `x-a` to their application as one. */
+function folded(name: string): string {
+  return name.toLowerCase().replaceAll('_', '-');
+}
+
 /** Values are never named: they may be credentials. */
 function problemsWith(headers: readonly (readonly [name: string, value: unknown])[]): string[] {
-  const names = headers.map(([name]) => name.toLowerCase());
+  const names = headers.map(([name]) => folded(name));
   const problems = headers.flatMap(([name, value], index) => {
     if (!token.test(name)) {
       return `name ${index + 1} must be a token: letters, digits and !#$%&'*+-.^_\`|~ only`;
     }
-    if (reserved.test(name)) return `"${name}" is set by hookladder or by HTTP itself: leave it out`;
-    if (names.indexOf(name.toLowerCase()) < index) {
+    if (reserved.test(folded(name))) return `"${name}" is set by hookladder or by HTTP itself: leave it out`;
+    if (names.indexOf(folded(name)) < index) {
       return `"${name}" is there twice, in other letters: keep one`;
     }
     if (typeof value === 'string' && visible.test(value)) return [];

@@ -33,6 +33,7 @@ export interface RotationOptions extends Cause {
   readonly keepOldFor?: Duration;
 }
 
+const LEAST_KEY_BYTES = 16;
 const secretSchema = v.pipe(
   v.string('must be a string'),
   v.check((text) => text.isWellFormed(), 'must be well-formed Unicode'),
@@ -44,6 +45,10 @@ const secretSchema = v.pipe(
     (text) => !text.startsWith('whsec_') || isBase64(text.slice(6)),
     'that starts with "whsec_" must go on with base64, with its padding',
   ),
+  v.check((text) => {
+    const bytes = Buffer.from(text.slice(6), 'base64').length;
+    return !text.startsWith('whsec_') || !isBase64(text.slice(6)) || bytes >= LEAST_KEY_BYTES;
+  }, `that starts with "whsec_" must have a key of at least ${LEAST_KEY_BYTES} bytes in base64`),
 );
 
 /** Other verifiers refuse what Node would decode leniently. */

@@ -9,6 +9,7 @@ import { hasFailed, verdictInWords, type Verdict } from '../policy/verdicts.ts';
 import type { SecretBox } from '../secrets.ts';
 import { VERSION } from '../version.ts';
 import type { GateReader } from './gate-reader.ts';
+import { masked } from './masking.ts';
 import { ownFault } from './own-fault.ts';
 import type { Places } from './places.ts';
 import type { Reporter, ReportParts } from './reporter.ts';
@@ -138,8 +139,15 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
       'X-Webhook-Created-At': request.createdAt,
       ...secrets.headers,
     };
+    const confidential = [secrets.secret, secrets.nextSecret ?? '', ...Object.values(secrets.headers)];
     try {
-      return await deps.sender.post({ url: endpoint.url, headers, body, timeoutMs: request.timeoutMs });
+      const verdict = await deps.sender.post({
+        url: endpoint.url,
+        headers,
+        body,
+        timeoutMs: request.timeoutMs,
+      });
+      return masked(verdict, confidential);
     } catch (error) {
       throw ownFault('the request cannot be made', error);
     }

@@ -27,8 +27,10 @@ export function readExcerpt(body: Readable, encoding: string | undefined): Promi
       clearTimeout(takeTimer);
       if (size === 0 && ended) return resolve({});
       const isCut = !ended || size > EXCERPT_BYTES;
-      const excerpt = isPlain(encoding) ? decode(Buffer.concat(chunks)) : '(compressed, not decoded)';
-      resolve({ excerpt, ...(isCut || !isPlain(encoding) ? { excerptCut: true } : {}) });
+      if (!isPlain(encoding)) return resolve({ excerpt: '(compressed, not decoded)', excerptCut: true });
+      const readable = decode(Buffer.concat(chunks), isCut);
+      const excerpt = firstBytes(readable);
+      resolve({ excerpt, ...(isCut || excerpt.length < readable.length ? { excerptCut: true } : {}) });
     };
     const takeTimer = setTimeout(() => take(false), EXCERPT_WITHIN_MS);
     const drainTimer = setTimeout(() => body.destroy(), DRAIN_WITHIN_MS);
@@ -48,13 +50,20 @@ export function readExcerpt(body: Readable, encoding: string | undefined): Promi
 }
 
 function isPlain(encoding: string | undefined): boolean {
-  return encoding === undefined || encoding.toLowerCase() === 'identity';
+  return ['', 'identity'].includes(encoding?.trim().toLowerCase() ?? '');
 }
 
-/** UTF-8 with a mark for what is not, and without characters that would garble a terminal. */
-function decode(bytes: Uint8Array): string {
-  const start = bytes.subarray(0, EXCERPT_BYTES);
-  const text = new TextDecoder().decode(start, { stream: true });
-  const readable = text.replaceAll(/[[\p{Cc}\p{Bidi_Control}]--[\t\n\r]]/gv, '\uFFFD');
-  return new TextDecoder().decode(Buffer.from(readable).subarray(0, EXCERPT_BYTES), { stream: true });
+/** UTF-8 with a mark for what is not. */
+function decode(bytes: Uint8Array, isCut: boolean): string {
+  return readableText(new TextDecoder().decode(bytes.subarray(0, EXCERPT_BYTES), { stream: isCut }));
+}
+
+/** Marks can be longer than what they stand for. */
+function firstBytes(text: string): string {
+  return new TextDecoder().decode(Buffer.from(text).subarray(0, EXCERPT_BYTES), { stream: true });
+}
+
+/** Without what would garble a terminal or hide text: a mark for control, bidirectional and invisible characters. */
+export function readableText(text: string): string {
+  return text.replaceAll('\r\n', '\n').replaceAll(/[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--[\t\n]]/gv, '\uFFFD');
 }

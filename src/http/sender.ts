@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { Dispatcher } from 'undici';
 import { retryAfterMs } from '../policy/retry-after.ts';
 import { kindOfStatus, type NoResponseVerdict, type Verdict } from '../policy/verdicts.ts';
@@ -18,7 +19,7 @@ import {
   SendingFault,
   type NetworkFailure,
 } from './network-failures.ts';
-import { readExcerpt } from './response-body.ts';
+import { readableText, readExcerpt } from './response-body.ts';
 import { Resolver } from './resolver.ts';
 import { trusted } from './tls.ts';
 import { Trace } from './trace.ts';
@@ -137,9 +138,16 @@ async function verdictOf(response: Dispatcher.ResponseData, exchange: Exchange):
     status,
     ...facts,
     ...(retryAfterAsked === undefined ? {} : { retryAfterMs: retryAfterAsked }),
-    ...(location === undefined ? {} : { location: location.slice(0, LOCATION_LENGTH) }),
+    ...(location === undefined ? {} : { location: targetOf(location) }),
     ...excerpt,
   };
+}
+
+/** A `Location` as text: undici takes each byte for a character, where servers write UTF-8. */
+function targetOf(location: string): string {
+  const bytes = Buffer.from(location, 'latin1');
+  const text = isUtf8(bytes) ? bytes.toString() : location;
+  return readableText(text).slice(0, LOCATION_LENGTH).toWellFormed();
 }
 
 function failedVerdict(error: unknown, exchange: Exchange): NoResponseVerdict {

@@ -41,6 +41,7 @@ describe('R72 E12 the syntax of an endpoint', () => {
     ['secret', '16 to 128 bytes', { secret: 'x'.repeat(129) }],
     ['secret', '16 to 128 bytes', { secret: 'я'.repeat(65) }],
     ['secret', 'base64', { secret: 'whsec_not base64 at all' }],
+    ['secret', 'key of at least 16 bytes', { secret: 'whsec_ZmlmdGVlbiBieXRlcyEh' }],
     ['secret', 'padding', { secret: 'whsec_c2l4dGVlbiBieXRlcw' }],
     ['url', '1,024 characters', { url: `https://merchant.example/${'ü'.repeat(200)}` }],
     ['url', '1,024 characters', { url: `https://merchant.example/${'x'.repeat(4_000)}` }],

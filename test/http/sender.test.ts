@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test, vi } from 'vitest';
+import { SendingFault } from '../../src/http/network-failures.ts';
 import { defaultPolicy } from '../../src/policy/policy.ts';
 import { head, ok, postTo, receiver, senderFor } from '../support/posting.ts';
 
@@ -81,9 +82,63 @@ describe('R1 the verdict is fixed when the headers are in', () => {
     expect(await postTo(url)).toMatchObject({
       kind: 'server-error',
       status: 500,
-      excerpt: '\uFFFD\uFFFD\uFFFDA\n\uFFFD',
+      excerpt: '\uFFFD\uFFFD\uFFFDA\n\uFFFD\uFFFD',
     });
   });
+});
+
+const answering = (status: number, headers: string[], body: Buffer) => (socket: Socket) =>
+  socket.write(
+    Buffer.concat([Buffer.from(head(status, ...headers, `Content-Length: ${body.length}`), 'latin1'), body]),
+  );
+
+describe('E2 R90 text of a stranger', () => {
+  test.each([
+    ['lines keep', 'a\r\nb\tc\n', 'a\nb\tc\n'],
+    ['a line that is written over', 'paid\rlost', 'paid\uFFFDlost'],
+    [
+      'line ends of Unicode, C1, bidi',
+      'a\u2028b\u2029c\u009bd\u202Ee\u200ff',
+      'a\uFFFDb\uFFFDc\uFFFDd\uFFFDe\uFFFDf',
+    ],
+    ['invisible', 'a\u200bb\u2060c\u00add\u{e0041}e', 'a\uFFFDb\uFFFDc\uFFFDd\uFFFDe'],
+  ])('an excerpt is safe: %s', async (_, body, excerpt) => {
+    const { url } = await receiver(answering(200, [], Buffer.from(body)));
+    const verdict = await postTo(url);
+    expect(verdict).toMatchObject({ kind: 'delivered', excerpt });
+    expect(verdict).not.toHaveProperty('excerptCut');
+  });
+
+  test('an excerpt that grows beyond 1 KiB by its marks is cut, and says so', async () => {
+    const { url } = await receiver(answering(200, [], Buffer.alloc(1_000, 1)));
+    expect(await postTo(url)).toMatchObject({ excerpt: '\uFFFD'.repeat(341), excerptCut: true });
+  });
+
+  test.each(['', ' ', 'identity', 'Identity'])('a Content-Encoding of "%s" is none', async (coding) => {
+    const { url } = await receiver(answering(200, [`Content-Encoding:${coding}`], Buffer.from('ok')));
+    expect(await postTo(url)).toMatchObject({ excerpt: 'ok' });
+  });
+
+  test.each([
+    ['UTF-8', Buffer.from('/ü\u202E\u2028').toString('latin1'), '/ü\uFFFD\uFFFD'],
+    ['other bytes', '/\u00fc\u009b2J', '/ü\uFFFD2J'],
+    ['long', `/${'x'.repeat(2_000)}`, `/${'x'.repeat(1_023)}`],
+  ])('E7 a Location is safe: %s', async (_, sent, location) => {
+    const { url } = await receiver(answering(302, [`Location: ${sent}`], Buffer.alloc(0)));
+    expect(await postTo(url)).toMatchObject({ kind: 'redirected', location });
+  });
+});
+
+describe('R6 a request that cannot be written', () => {
+  test.each([{ A: 'x\ny' }, { 'A B': 'x' }, { Expect: '100-continue' }, { 'Content-Length': '3' }])(
+    '%j: a fault of our own, and its connection is closed',
+    async (headers) => {
+      const { url, open, requests } = await receiver(ok);
+      await expect(postTo(url, { headers })).rejects.toThrow(SendingFault);
+      await vi.waitFor(() => expect(open()).toBe(0), EVENTUALLY);
+      expect(requests()).toBe(0);
+    },
+  );
 });
 
 describe('R2 what is no answer is a failure with a code', () => {
