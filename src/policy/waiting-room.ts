@@ -21,19 +21,34 @@ export interface RoomLimits {
 }
 
 /**
- * Registers a hold. Registering again keeps the first place and takes the newer call. A full room keeps the
- * longest held (R51): whoever finds no place, or loses it, asks again by itself (R47).
+ * Registers holds. Registering again keeps the first place and takes the newer call. A full room keeps the
+ * longest held (R51): whoever finds no place, or loses it, asks again by itself (R47). All holds of a report at once:
+ * a room of thousands is walked once for them, not once for each.
  */
-export function enter(room: WaitingRoom, hold: Place, limits: RoomLimits): WaitingRoom {
-  const known = room.find((place) => place.webhookId === hold.webhookId);
-  if (known !== undefined && known.call >= hold.call) return room;
-  const heldSince = known === undefined ? hold.heldSince : Math.min(known.heldSince, hold.heldSince);
-  return within(insert(leave(room, hold.webhookId), { ...hold, heldSince }), limits);
+export function enter(room: WaitingRoom, holds: readonly Place[], limits: RoomLimits): WaitingRoom {
+  const places = new Map(room.map((place) => [place.webhookId, place]));
+  const isNew = ({ webhookId, call }: Place) => call > (places.get(webhookId)?.call ?? -1);
+  let entered = 0;
+  for (const hold of holds) {
+    if (!isNew(hold)) continue;
+    const heldSince = Math.min(places.get(hold.webhookId)?.heldSince ?? hold.heldSince, hold.heldSince);
+    // Behind those that are held for just as long.
+    places.delete(hold.webhookId);
+    places.set(hold.webhookId, { ...hold, heldSince });
+    entered += 1;
+  }
+  if (entered === 0) return room;
+  return within(
+    [...places.values()].toSorted((one, other) => one.heldSince - other.heldSince),
+    limits,
+  );
 }
 
-/** Takes a delivery out, for it has ended. */
-export function leave(room: WaitingRoom, webhookId: string): WaitingRoom {
-  return room.filter((place) => place.webhookId !== webhookId);
+/** Takes deliveries out, for they have ended. */
+export function leave(room: WaitingRoom, webhookIds: readonly string[]): WaitingRoom {
+  if (webhookIds.length === 0) return room;
+  const gone = new Set(webhookIds);
+  return room.filter((place) => !gone.has(place.webhookId));
 }
 
 /** R44: who makes the trial: of those waiting the one with the fewest fast-type failures, among these the longest held. */
@@ -68,11 +83,6 @@ export function endRelease(room: WaitingRoom, page: WaitingRoom, reached: number
   return room
     .filter((place) => gone.get(place.webhookId) !== place.call)
     .map((place) => (place.releasing ? waitingAgain(place) : place));
-}
-
-function insert(room: WaitingRoom, place: Place): WaitingRoom {
-  const index = room.findIndex((other) => other.heldSince > place.heldSince);
-  return index === -1 ? [...room, place] : room.toSpliced(index, 0, place);
 }
 
 /** The longest held, as many as fit. */

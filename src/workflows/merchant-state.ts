@@ -217,8 +217,7 @@ export class MerchantState {
     for (const permit of report.unusedPermits) {
       this.set({ circuit: breaker.giveBack(this.known.circuit, permit) });
     }
-    for (const hold of report.holds) this.room = enter(this.room, hold, this.policy.room);
-    for (const webhookId of report.left) this.room = leave(this.room, webhookId);
+    this.room = leave(enter(this.room, report.holds, this.policy.room), report.left);
   }
 
   /** R44, R46, R48, R63: what time alone changes. */

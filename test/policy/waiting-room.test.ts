@@ -23,7 +23,7 @@ const place = (webhookId: string, heldSince: number, call = 1): Place => ({
 });
 const ids = (room: WaitingRoom) => room.map(({ webhookId }) => webhookId);
 const limits = defaultPolicy.room;
-const enter = (room: WaitingRoom, hold: Place) => enterWithin(room, hold, limits);
+const enter = (room: WaitingRoom, hold: Place) => enterWithin(room, [hold], limits);
 const roomOf = (...places: Place[]) => places.reduce<WaitingRoom>(enter, []);
 
 test('R46 the longest held stands first, whatever order they register in', () => {
@@ -54,14 +54,37 @@ test('R50 one that registers anew while it is being released stays', () => {
   expect(ids(endRelease(enter(room, place('a', 9, 2)), page, 1))).toEqual(['a']);
 });
 
+test('R51 holds that come in one report enter as if one came after the other', () => {
+  const hold = fc.record({ id: fc.nat(20), since: fc.nat(20), call: fc.integer({ min: 1, max: 4 }) });
+  fc.assert(
+    fc.property(fc.array(hold), fc.array(hold), fc.integer({ min: 1, max: 30 }), (before, after, places) => {
+      const toPlaces = (holds: typeof before) =>
+        holds.map(({ id, since, call }) => place(`w${id}`, since, call));
+      const within = { places, bytes: 1e6 };
+      const room = enterWithin([], toPlaces(before), { places: 100, bytes: 1e6 });
+      const atOnce = enterWithin(room, toPlaces(after), { places: 100, bytes: 1e6 });
+      const oneByOne = toPlaces(after).reduce((known, each) => enter(known, each), room);
+      expect(atOnce).toEqual(oneByOne);
+      // In a full room the longest held stay, as many as fit.
+      expect(enterWithin(room, toPlaces(after), within)).toEqual(
+        toPlaces(after).some(
+          (each) => (room.find(({ webhookId }) => webhookId === each.webhookId)?.call ?? 0) < each.call,
+        )
+          ? atOnce.slice(0, places)
+          : room,
+      );
+    }),
+  );
+});
+
 test('R82 one that has ended leaves at once', () => {
-  expect(ids(leave(roomOf(place('a', 1), place('b', 2)), 'a'))).toEqual(['b']);
+  expect(ids(leave(roomOf(place('a', 1), place('b', 2)), ['a']))).toEqual(['b']);
 });
 
 test('R51 a full room keeps the longest held, by number and by bytes', () => {
   const held = [place('d', 40), place('b', 20), place('c', 30), place('a', 10)];
   const fill = (within: typeof limits) =>
-    held.reduce<WaitingRoom>((room, hold) => enterWithin(room, hold, within), []);
+    held.reduce<WaitingRoom>((room, hold) => enterWithin(room, [hold], within), []);
   expect(ids(fill({ places: 2, bytes: 400_000 }))).toEqual(['a', 'b']);
   expect(ids(fill({ places: 10, bytes: 100 }))).toEqual(['a', 'b', 'c']);
 });
@@ -72,7 +95,7 @@ test('R51 a full room is carried from run to run in no more bytes than its bound
   let room: WaitingRoom = [];
   for (let index = 0; index < 1_000; index++) {
     const hold = { webhookId: uuid + index, call: 99, fastFailures: 9, heldSince: 1_796_052_280_833 + index };
-    room = enterWithin(room, hold, within);
+    room = enterWithin(room, [hold], within);
   }
   const [first] = room;
   if (first !== undefined) room = markReleasing(room, [first]);
@@ -116,7 +139,7 @@ test('R46 R51 whatever happens, nobody is forgotten or doubled, and the order is
           room = enter(room, place(id, step.at, call));
         } else if (step.do === 'leave') {
           waiting.delete(`w${step.id}`);
-          room = leave(room, `w${step.id}`);
+          room = leave(room, [`w${step.id}`]);
         } else if (step.do === 'begin' && page === undefined) {
           ({ room, page } = beginRelease(room, step.size));
         } else if (step.do === 'end' && page !== undefined) {
