@@ -17,3 +17,9 @@ export async function cpuMsOf(pid: number): Promise<number> {
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[14 - 3]) + Number(fields[15 - 3])) * TICK_MS;
 }
+
+/** Memory of a process that is in RAM now, MiB. */
+export async function residentMiBOf(pid: number): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8');
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) / 1_024;
+}

@@ -23,7 +23,7 @@ export async function paced<T>(
   return await Promise.allSettled(actions);
 }
 
-/** Runs `count` actions, so many at a time, each beginning when one before has ended. */
+/** Runs `count` actions, so many at a time, each beginning when one before has ended; fewer if one says `false`. */
 export async function manyAtATime(
   atATime: number,
   count: number,
@@ -31,7 +31,7 @@ export async function manyAtATime(
 ): Promise<void> {
   let next = 0;
   const lane = async (): Promise<void> => {
-    while (next < count) await action(next++);
+    while (next < count && (await action(next++)) !== false);
   };
   await Promise.all(Array.from({ length: atATime }, lane));
 }

@@ -14,7 +14,8 @@ import {
   type WorkerProcess,
 } from './child.ts';
 import type { WorkerArguments } from './processes/worker.ts';
-import { connectTo, startBenchServer, temporalOf, type BenchServer } from './temporal.ts';
+import { startCountingProxy, type CountingProxy } from './counting-proxy.ts';
+import { connectTo, plainAddressOf, startBenchServer, temporalOf, type BenchServer } from './temporal.ts';
 
 export const KEYS = `bench:${Buffer.alloc(32, 7).toString('base64')}`;
 export const SECRET = 'a secret of 20 bytes';
@@ -23,6 +24,9 @@ export const WEBHOOK = { type: 'payment.status_changed', body: '{"status":"pendi
 /** Where a scenario runs: a Temporal server, the workers, and a receiver, each a process of its own. */
 export interface Stand {
   readonly server: BenchServer;
+  /** How the workers, the load and the clients of this stand reach the server: through the proxy, if there is one. */
+  readonly environment: NodeJS.ProcessEnv;
+  readonly proxy?: CountingProxy;
   readonly temporal: Client;
   /** A connection that retries like the workers' own: with the SDK's first pause of 1.7 s we would measure something else. */
   readonly patient: Client;
@@ -45,6 +49,8 @@ export interface StandOptions extends Pick<
 > {
   /** Whether an embedded server keeps its state in a file, `temporal.db` in the stand's folder; in memory by default. */
   readonly onDisk?: boolean;
+  /** Whether requests are counted. */
+  readonly counted?: boolean;
   /** Options of Node for the workers. */
   readonly nodeOptions?: readonly string[];
 }
@@ -53,7 +59,7 @@ export interface StandOptions extends Pick<
 export async function onStand<T>(
   policy: PolicyOverrides | undefined,
   run: (stand: Stand) => Promise<T>,
-  { onDisk = false, nodeOptions = [], ...workerOptions }: StandOptions = {},
+  { onDisk = false, counted = false, nodeOptions = [], ...workerOptions }: StandOptions = {},
 ): Promise<T> {
   const cleanUp: (() => Promise<unknown>)[] = [];
   try {
@@ -61,12 +67,14 @@ export async function onStand<T>(
     cleanUp.push(() => rm(folder, { recursive: true }));
     const server = await startBenchServer(onDisk ? join(folder, 'temporal.db') : undefined);
     cleanUp.push(() => server.stop());
+    const proxy = counted ? await startCountingProxy(plainAddressOf(server.environment)) : undefined;
+    if (proxy !== undefined) cleanUp.push(() => proxy.close());
+    const environment = { ...server.environment, ...(proxy && { TEMPORAL_ADDRESS: proxy.address }) };
     const receiver = await startReceiverProcess();
     cleanUp.push(() => receiver.stop());
     const bundlePath = await writeBundle(join(folder, 'workflows.js'));
     const startWorker = async (): Promise<WorkerProcess> => {
       const given = policy === undefined ? {} : { policy };
-      const { environment } = server;
       const started = await startWorkerProcess(
         { keys: KEYS, bundlePath, ...workerOptions, ...given },
         { environment, nodeOptions },
@@ -75,33 +83,39 @@ export async function onStand<T>(
       return started;
     };
     const worker = await startWorker();
-    const { namespace } = temporalOf(server.environment);
-    const connection = await connectTo(server.environment);
-    const patientConnection = await connectTo(server.environment, [patientRetry()]);
+    const { namespace } = temporalOf(environment);
+    const connection = await connectTo(environment);
+    const patientConnection = await connectTo(environment, [patientRetry()]);
     cleanUp.push(() => Promise.all([connection.close(), patientConnection.close()]));
     const temporal = new Client({ connection, namespace });
     return await run({
       server,
+      environment,
+      ...(proxy === undefined ? {} : { proxy }),
       temporal,
       patient: new Client({ connection: patientConnection, namespace }),
       worker,
       receiver,
       folder,
-      hooks: (own = policy) =>
-        new Hookladder({
-          client: temporal,
-          connectTimeoutMs: 30_000,
-          secretKeys: { keys: KEYS },
-          allowHttp: true,
-          allowedNetworks: ['127.0.0.0/8'],
-          ...(own === undefined ? {} : { policy: own }),
-        }),
+      hooks: (own = policy) => hooksOf(temporal, own),
       startWorker,
       atEnd: (each) => cleanUp.push(each),
     });
   } finally {
     for (const each of cleanUp.toReversed()) await each();
   }
+}
+
+/** The product's client on a connection. */
+export function hooksOf(client: Client, policy?: PolicyOverrides): Hookladder {
+  return new Hookladder({
+    client,
+    connectTimeoutMs: 30_000,
+    secretKeys: { keys: KEYS },
+    allowHttp: true,
+    allowedNetworks: ['127.0.0.0/8'],
+    ...(policy === undefined ? {} : { policy }),
+  });
 }
 
 /** A merchant of its own for each measurement. */

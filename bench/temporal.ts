@@ -75,3 +75,13 @@ export async function connectTo(
   if (noProxy !== undefined) process.env['no_grpc_proxy'] = noProxy;
   return await Connection.connect({ ...temporalOf(environment).connection, interceptors });
 }
+
+/**
+ * The address of a server that is reached without TLS.
+ * @throws for another: the counting proxy cannot stand before it.
+ */
+export function plainAddressOf(environment: NodeJS.ProcessEnv): string {
+  const { address = 'localhost:7233', tls, apiKey } = temporalOf(environment).connection;
+  if (tls || apiKey) throw new Error('requests can be counted only at a server without TLS');
+  return address;
+}

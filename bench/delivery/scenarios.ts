@@ -1,6 +1,21 @@
 import type { Scenario } from '../scenario.ts';
+import { events } from './events.ts';
 import { floor } from './floor.ts';
 import { hosts } from './hosts.ts';
+import { latency } from './latency.ts';
+import { noisy } from './noisy.ts';
+import { outage } from './outage.ts';
+import { report } from './report.ts';
+import { sleepers } from './sleepers.ts';
 
 /** What deliveries cost and how they behave, beside the bare engine; by name, in the order in which they run. */
-export const deliveryScenarios = { floor, hosts } as const satisfies Record<string, Scenario>;
+export const deliveryScenarios = {
+  floor,
+  latency,
+  noisy,
+  outage,
+  sleepers,
+  events,
+  report,
+  hosts,
+} as const satisfies Record<string, Scenario>;

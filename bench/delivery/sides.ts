@@ -19,7 +19,9 @@ export interface Sides extends Stand {
 /** One of the two things that are compared. */
 export interface Side {
   readonly name: 'product' | 'bare';
-  readonly worker: WorkerProcess;
+  readonly worker: () => WorkerProcess;
+  /** Ends its workers and starts them anew. */
+  restart(): Promise<void>;
   /** Hands over webhooks from the load generator's process. */
   submit(load: Omit<Load, 'side' | 'type' | 'body'> & Partial<Load>): Promise<Submitted>;
 }
@@ -48,24 +50,34 @@ export async function withBothSides<T>(
   return await onStand(
     policy,
     async (stand) => {
-      const { environment } = stand.server;
+      const { environment } = stand;
       const load = await startLoadProcess(
         { keys: KEYS, ...(policy === undefined ? {} : { policy }) },
         { environment },
       );
       stand.atEnd(() => load.stop());
       const nodeOptions = options.nodeOptions ?? [];
-      const bareWorker = await startBareWorkerProcess(await writeBareBundle(stand), {
-        environment,
-        nodeOptions,
-      });
-      stand.atEnd(() => bareWorker.stop());
-      const side = (name: Side['name'], worker: WorkerProcess): Side => ({
-        name,
-        worker,
-        submit: async (given) => await load.submit({ side: name, ...LOAD, ...given }),
-      });
-      return await run({ ...stand, product: side('product', stand.worker), bare: side('bare', bareWorker) });
+      const bundlePath = await writeBareBundle(stand);
+      const startBareWorker = async () => {
+        const started = await startBareWorkerProcess(bundlePath, { environment, nodeOptions });
+        stand.atEnd(() => started.stop());
+        return started;
+      };
+      const side = (name: Side['name'], first: WorkerProcess, start: () => Promise<WorkerProcess>): Side => {
+        let worker = first;
+        return {
+          name,
+          worker: () => worker,
+          async restart() {
+            await worker.stop();
+            worker = await start();
+          },
+          submit: async (given) => await load.submit({ side: name, ...LOAD, ...given }),
+        };
+      };
+      const product = side('product', stand.worker, stand.startWorker);
+      const bare = side('bare', await startBareWorker(), startBareWorker);
+      return await run({ ...stand, product, bare });
     },
     { logFile: '/dev/null', ...options },
   );
@@ -87,7 +99,7 @@ export async function merchantsAt(
 
 /** What worker and server of a side have used until now. */
 export async function cpuOf({ server }: Stand, side: Side): Promise<Cpu> {
-  const worker = await cpuMsOf(side.worker.pid);
+  const worker = await cpuMsOf(side.worker().pid);
   if (server.pid === undefined) return { worker, sum: worker };
   const ofServer = await cpuMsOf(server.pid);
   return { worker, server: ofServer, sum: worker + ofServer };

@@ -28,8 +28,13 @@ export interface Load {
   readonly sleepMs?: number;
 }
 
-/** When each webhook was handed over, Unix milliseconds. */
-export type Submitted = readonly (readonly [webhookId: string, at: number])[];
+/** A webhook that was handed over, and when, Unix milliseconds. */
+export interface HandedOver {
+  readonly merchantId: string;
+  readonly webhookId: string;
+  readonly at: number;
+}
+export type Submitted = readonly HandedOver[];
 
 /** What the parent asks; each is answered with a {@link Reply} of the same number. */
 export interface LoadCall {
@@ -49,12 +54,12 @@ const hooks = new Hookladder({
 
 async function submit(load: Load): Promise<Submitted> {
   const { merchants, prefix, count, pace } = load;
-  const submitted: [string, number][] = [];
+  const submitted: HandedOver[] = [];
   const one = async (index: number): Promise<void> => {
     const merchantId = merchants[index % merchants.length];
     if (typeof merchantId !== 'string') return;
     const webhookId = `${prefix}${index}`;
-    submitted.push([webhookId, Date.now()]);
+    submitted.push({ merchantId, webhookId, at: Date.now() });
     await (load.side === 'product'
       ? deliver(load, merchantId, webhookId)
       : post(load, merchantId, webhookId));
