@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createSecretKey, randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { SealedSecret } from './policy/gate.ts';
 
@@ -58,7 +58,7 @@ export class SecretBox {
       throw new SecretKeyError(`the key "${id}" that sealed the merchant's secret is not configured`);
     const bytes = Buffer.from(packed, 'base64url');
     try {
-      const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, IV_BYTES))
+      const decipher = createDecipheriv('aes-256-gcm', createSecretKey(key), bytes.subarray(0, IV_BYTES))
         .setAAD(Buffer.from(boundTo))
         .setAuthTag(bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));
       return (

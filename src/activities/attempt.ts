@@ -98,6 +98,7 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
       else sampled.catch((error: unknown) => log.warn('a success is told later', { merchantId, error }));
     }
     if (failed) deps.gate.expectChange(merchantId);
+    if (told.length === 0) return;
     const durable = Promise.all(told).then(() => true);
     const late = sleep(REPORT_WITHIN_MS, false, { ref: false });
     const isTold = await Promise.race([durable, late]).catch(() => false);
