@@ -14,8 +14,6 @@ import {
 } from './merchant-under-test.ts';
 
 const CYCLES = 3;
-const PER_SECOND = 10;
-const FASTER_PER_SECOND = 25;
 
 interface Size {
   readonly held: number;
@@ -23,12 +21,14 @@ interface Size {
   readonly askEveryMs: number;
   /** R51; the published number of bytes bounds the room of the large size. */
   readonly places: number;
+  /** R46. */
+  readonly perSecond: number;
 }
 
-const usual: Size = { held: 1_000, askEveryMs: 60_000, places: 800 };
-const large: Size = { held: 10_000, askEveryMs: 600_000, places: 10_000 };
+const usual: Size = { held: 1_000, askEveryMs: 60_000, places: 800, perSecond: 10 };
+const large: Size = { held: 10_000, askEveryMs: 600_000, places: 10_000, perSecond: 25 };
 
-function policyOf({ askEveryMs, places }: Size, perSecond: number): PolicyOverrides {
+function policyOf({ askEveryMs, places, perSecond }: Size): PolicyOverrides {
   return {
     attemptTimeoutMs: 2_000,
     fast: { firstPauseMs: 1 },
@@ -41,14 +41,15 @@ function policyOf({ askEveryMs, places }: Size, perSecond: number): PolicyOverri
 
 /** Many held while the endpoint hangs, more than the room holds: the trials, then the drain. */
 export const outage: Scenario = async ({ full, log }) =>
-  await onStand(policyOf(usual, PER_SECOND), async (stand) => [
+  await onStand(policyOf(usual), async (stand) => [
     ...(await outageOf(stand, usual, log)),
     ...(await fasterDrain(stand, log)),
     ...(full ? await outageOf(stand, large, log) : []),
   ]);
 
 async function outageOf(stand: Stand, size: Size, log: (line: string) => void): Promise<Figure[]> {
-  const policy = policyOf(size, PER_SECOND);
+  const policy = policyOf(size);
+  const { perSecond } = size;
   const client = stand.hooks(policy);
   const { receiver } = stand;
   const under = await newMerchant(stand, 'outage', policy);
@@ -80,15 +81,15 @@ async function outageOf(stand: Stand, size: Size, log: (line: string) => void): 
     },
     { what: `${what} held: in the room at recovery`, value: inRoom, unit: '' },
     {
-      what: `${what} held: drain of the room at ${PER_SECOND}/s`,
+      what: `${what} held: drain of the room at ${perSecond}/s`,
       value: paceOf(drained.slice(0, inRoom - 1)),
       unit: '/s',
-      goal: { between: [0.9 * PER_SECOND, 1.1 * PER_SECOND] },
+      goal: { between: [0.9 * perSecond, 1.1 * perSecond] },
     },
     ...whole(what, arrivals, size.held),
     {
-      what: `${what} held: recovery → last arrival, beyond ${size.held / PER_SECOND} s at the pace`,
-      value: afterMs / 1_000 - size.held / PER_SECOND,
+      what: `${what} held: recovery → last arrival, beyond ${size.held / perSecond} s at the pace`,
+      value: afterMs / 1_000 - size.held / perSecond,
       unit: 's',
       goal: { atMost: (1.25 * size.askEveryMs) / 1_000 },
     },
@@ -96,7 +97,7 @@ async function outageOf(stand: Stand, size: Size, log: (line: string) => void): 
 }
 
 async function fasterDrain(stand: Stand, log: (line: string) => void): Promise<Figure[]> {
-  const policy = policyOf({ ...usual, places: usual.held }, FASTER_PER_SECOND);
+  const policy = policyOf({ ...usual, places: usual.held, perSecond: large.perSecond });
   const client = stand.hooks(policy);
   const { merchantId, merchant } = await newMerchant(stand, 'drain', policy);
   await merchant.pause();
@@ -107,7 +108,7 @@ async function fasterDrain(stand: Stand, log: (line: string) => void): Promise<F
   const arrivals = await allArrivals(stand, merchantId, usual.held);
   const what = `${usual.held} paused`;
   return [
-    { what: `${what}: drain at ${FASTER_PER_SECOND}/s`, value: paceOf(arrivals), unit: '/s' },
+    { what: `${what}: drain at ${large.perSecond}/s`, value: paceOf(arrivals), unit: '/s' },
     ...whole(what, arrivals, usual.held),
   ];
 }
