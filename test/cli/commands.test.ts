@@ -353,6 +353,9 @@ describe('breakers', () => {
     expect((await client.hooks.merchant(merchantId).breaker())?.transitions).toContainEqual(
       expect.objectContaining({ event: 'reset', ...cause }),
     );
+    // Another one: what the first has delivered since would count against its failures.
+    merchantId = freshMerchant();
+    await withEndpoint();
     await open();
     const openedAt = (await client.hooks.merchant(merchantId).breaker())?.gate.openedAt ?? 0;
     const since = ['breaker', 'reset', '--opened-since', new Date(openedAt).toISOString()];
@@ -360,6 +363,7 @@ describe('breakers', () => {
       async () => expect((await cli.json([...since, '--dry-run'])).answer).toMatchObject({ done: 1 }),
       { timeout: 30_000 },
     );
+    receiver.answer(() => 200);
     expect(await cli.run([...since, '--yes', ...why])).toMatchObject({
       exitCode: 0,
       stdout: expect.stringMatching(/^reset 1; /),
