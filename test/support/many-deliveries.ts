@@ -23,14 +23,18 @@ export async function failMany(
   merchantId: string,
   count: number,
 ): Promise<void> {
-  const seen = new Set<unknown>();
-  receiver.answer((_, { headers }) => {
-    const id = headers['x-webhook-id'];
+  const seen = new Set<string>();
+  receiver.answer((_, { path, headers }) => {
+    // Others' webhooks may have the same ids.
+    const id = `${path} ${String(headers['x-webhook-id'])}`;
     if (seen.has(id)) return 200;
     seen.add(id);
     return 404;
   });
-  await client.hooks.merchant(merchantId).setEndpoint({ url: receiver.url, secret: 'a secret of 20 bytes' });
+  await client.hooks.merchant(merchantId).setEndpoint({
+    url: receiver.url + merchantId,
+    secret: 'a secret of 20 bytes',
+  });
   await handOverMany(client, merchantId, count);
   await untilListed(client, merchantId, 'ExecutionStatus = "Failed"', count);
 }
