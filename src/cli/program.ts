@@ -7,6 +7,7 @@ import { breakerCommand } from './breakers.ts';
 import { bulkCommand } from './bulk.ts';
 import { deliveryCommands } from './deliveries.ts';
 import { EXIT, EXIT_HELP } from './exit-codes.ts';
+import { listenCommand } from './listen.ts';
 import { merchantCommand } from './merchants.ts';
 import { positive } from './options.ts';
 import { processCommands } from './processes.ts';
@@ -38,6 +39,7 @@ const commands: CommandUnknownOpts[] = [
   breakerCommand(),
   bulkCommand(),
   watchCommand(),
+  listenCommand(),
   ...processCommands(),
 ];
 for (const command of commands) inherit(program.addCommand(command), command);
