@@ -93,7 +93,7 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
     const parts = partsOf(verdict, at, passed.trial);
     if (parts !== undefined) told.push(deps.reporter.tell(merchantId, parts, 'now'));
     if (passed.trial === undefined && failed !== undefined) {
-      const sampled = deps.reporter.sample(merchantId, at, failed, passed.epoch);
+      const sampled = deps.reporter.sample(merchantId, at, failed, passed.epoch, passed.lastFailureAt);
       if (failed) told.push(sampled);
       else sampled.catch((error: unknown) => log.warn('a success is told later', { merchantId, error }));
     }

@@ -7,21 +7,22 @@ export type ReportParts = Partial<Omit<Report, 'reporter' | 'sequence'>>;
 
 /**
  * How soon something must be told, milliseconds: at once for what changes what others may do; later for a success
- * after recent failures, whose ratio it may mend; rarely for one of a healthy merchant.
+ * after recent failures, whose ratio it may mend.
  */
-const SEND_WITHIN_MS = { now: 50, soon: 1_000, rarely: 60_000 } as const;
+const SEND_WITHIN_MS = { now: 50, soon: 1_000 } as const;
 export type Urgency = keyof typeof SEND_WITHIN_MS;
 /** Reports of a merchant are at least this far apart. */
 const APART_MS = 200;
-/** A report is sent before its window of samples would overflow. */
+/** So many samples are sent, whatever they are. */
 const MOST_SAMPLES = 1_000;
-/** R41: successes matter to the ratio while failures are in the window. */
-const FAILURE_REMEMBERED_MS = 5 * 60_000;
+/** R41: how long a sample counts, and so how long a success is kept that there was no reason to tell. */
+const WINDOW_MS = 5 * 60_000;
+/** Successes matter to the ratio while failures are in the window; the entity tells of one up to a minute later. */
+const FAILURE_REMEMBERED_MS = WINDOW_MS + 60_000;
 const RESEND_AFTER_MS = 1_000;
-const FORGET_AFTER_MS = 60_000;
 
 interface Outbox {
-  parts: Required<ReportParts>;
+  parts: { [Part in keyof Required<ReportParts>]: [...Required<ReportParts>[Part]] };
   waiters: PromiseWithResolvers<void>[];
   /** A report whose sending failed: whether it arrived is not known, so it goes again under its own number. */
   unsent: Report | undefined;
@@ -30,6 +31,8 @@ interface Outbox {
   lastSentAt: number;
   lastFailureAt: number;
   sending: Promise<void> | undefined;
+  /** Fires when nothing was told for as long as anything here matters. */
+  readonly forget: NodeJS.Timeout;
 }
 
 /**
@@ -46,12 +49,30 @@ export class Reporter {
     this.send = send;
   }
 
-  /** R40: tells of a finished attempt; a failure is told at once, a success when it matters. Resolves when durable. */
-  sample(merchantId: string, at: number, failed: boolean, epoch: number): Promise<void> {
+  /**
+   * R40: tells of a finished attempt: a failure at once, a success soon while there are failures whose ratio it mends.
+   * Other successes change nothing and are kept: they go with the next report, or are dropped when they would count
+   * no more. Resolves when what is to be told is durable.
+   * @param lastFailureAt - the merchant's last failure that is known of beside those told here, Unix milliseconds.
+   */
+  sample(
+    merchantId: string,
+    at: number,
+    failed: boolean,
+    epoch: number,
+    lastFailureAt = Number.NEGATIVE_INFINITY,
+  ): Promise<void> {
     const outbox = this.outboxOf(merchantId);
-    if (failed) outbox.lastFailureAt = at;
-    const success = at - outbox.lastFailureAt < FAILURE_REMEMBERED_MS ? 'soon' : 'rarely';
-    return this.tell(merchantId, { samples: [[at, failed ? 1 : 0, epoch]] }, failed ? 'now' : success);
+    outbox.lastFailureAt = Math.max(outbox.lastFailureAt, failed ? at : lastFailureAt);
+    const matters = at - outbox.lastFailureAt < FAILURE_REMEMBERED_MS;
+    const { samples } = outbox.parts;
+    if (matters || samples.length >= MOST_SAMPLES - 1) {
+      return this.tell(merchantId, { samples: [[at, failed ? 1 : 0, epoch]] }, failed ? 'now' : 'soon');
+    }
+    samples.push([at, 0, epoch]);
+    const inWindow = samples.findIndex(([stamp]) => at - stamp < WINDOW_MS);
+    samples.splice(0, inWindow);
+    return Promise.resolve();
   }
 
   /** Registers a hold. */
@@ -89,8 +110,9 @@ export class Reporter {
   }
 
   private outboxOf(merchantId: string): Outbox {
-    const outbox = this.outboxes.get(merchantId) ?? newOutbox();
+    const outbox = this.outboxes.get(merchantId) ?? newOutbox(() => this.forgetIfIdle(merchantId));
     this.outboxes.set(merchantId, outbox);
+    outbox.forget.refresh();
     return outbox;
   }
 
@@ -115,20 +137,20 @@ export class Reporter {
     outbox.lastSentAt = Date.now();
     if (outbox.unsent !== undefined) this.schedule(merchantId, outbox, RESEND_AFTER_MS);
     else if (outbox.waiters.length > 0) this.schedule(merchantId, outbox, Number.POSITIVE_INFINITY);
-    else setTimeout(() => this.forgetIfIdle(merchantId, outbox), FORGET_AFTER_MS).unref();
   }
 
-  /** A merchant without failures in the window has nothing worth remembering. */
-  private forgetIfIdle(merchantId: string, outbox: Outbox): void {
+  private forgetIfIdle(merchantId: string): void {
+    const outbox = this.outboxes.get(merchantId);
+    if (outbox === undefined) return;
     const idle = outbox.waiters.length === 0 && outbox.sending === undefined && outbox.unsent === undefined;
-    const healthy = Date.now() - outbox.lastFailureAt >= FAILURE_REMEMBERED_MS;
-    if (idle && healthy && this.outboxes.get(merchantId) === outbox) this.outboxes.delete(merchantId);
+    if (idle) this.outboxes.delete(merchantId);
+    else outbox.forget.refresh();
   }
 
   private async sendAll(merchantId: string, outbox: Outbox): Promise<void> {
     if (outbox.unsent !== undefined && !(await this.sendOne(merchantId, outbox, outbox.unsent, []))) return;
-    if (outbox.waiters.length === 0) return;
     const { parts, waiters } = outbox;
+    if (waiters.length === 0 && parts.samples.length === 0) return;
     // Counted over all merchants: an outbox may be forgotten, its number must not begin anew.
     this.sequence += 1;
     Object.assign(outbox, { parts: noParts(), waiters: [] });
@@ -159,11 +181,11 @@ export class Reporter {
   }
 }
 
-function noParts(): Required<ReportParts> {
+function noParts(): Outbox['parts'] {
   return { samples: [], trials: [], slowDowns: [], holds: [], left: [], unusedPermits: [] };
 }
 
-function newOutbox(): Outbox {
+function newOutbox(forget: () => void): Outbox {
   return {
     parts: noParts(),
     waiters: [],
@@ -173,6 +195,7 @@ function newOutbox(): Outbox {
     lastSentAt: 0,
     lastFailureAt: 0,
     sending: undefined,
+    forget: setTimeout(forget, FAILURE_REMEMBERED_MS).unref(),
   };
 }
 

@@ -287,6 +287,11 @@ export async function merchantStatus({ hooks }: Context, merchantId: string): Pr
   return status;
 }
 
+/** While nothing fails the entity is not told of what succeeds. */
+function failuresOf(samples: number, failed: number): string {
+  return failed === 0 ? 'none' : `${failed} of ${samples} attempts`;
+}
+
 /** A merchant as it stands, with what changed it. */
 export function merchantTable(status: MerchantStatus): string {
   const { gate, samples, failed, held, drainPerSecond, transitions } = status;
@@ -302,7 +307,7 @@ export function merchantTable(status: MerchantStatus): string {
       'opened at': timeOf(openedAt),
       'open until': circuit.state === 'open' ? timeOf(circuit.until) : undefined,
       'pause in a row': circuit.state === 'closed' ? undefined : circuit.pause,
-      'attempts in 5 min': circuit.state === 'closed' ? `${samples}, ${failed} failed` : undefined,
+      'failed in 5 min': circuit.state === 'closed' ? failuresOf(samples, failed) : undefined,
       held,
       draining: gate.draining ? `${drainPerSecond} a second` : undefined,
       paused:

@@ -45,6 +45,8 @@ export interface GateView {
   readonly draining: boolean;
   /** R46: the drain met a 429 and waits until then. */
   readonly drainPausedUntil?: number;
+  /** R41: a failure of the last minute or so before this was published: while it may count, so do successes. */
+  readonly lastFailureAt?: number;
 }
 
 export type CircuitView =
@@ -84,6 +86,7 @@ export type GateAnswer =
       readonly epoch: number;
       /** R44: this attempt is the trial of this permit. */
       readonly trial?: number;
+      readonly lastFailureAt?: number;
     }
   | {
       readonly pass: false;
@@ -111,5 +114,6 @@ export function askGate(view: GateView | undefined, call: GateCall): GateAnswer 
     return { pass: false, reason: 'draining', until: view.drainPausedUntil };
   }
   if (view.draining && call.held && !call.released) return { pass: false, reason: 'draining' };
-  return { pass: true, endpoint, epoch };
+  const { lastFailureAt } = view;
+  return { pass: true, endpoint, epoch, ...(lastFailureAt === undefined ? {} : { lastFailureAt }) };
 }

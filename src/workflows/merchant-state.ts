@@ -54,12 +54,16 @@ export interface MerchantSnapshot {
   readonly lastUrl?: string;
   readonly paused?: Pausing;
   readonly drainPausedUntil?: number;
+  /** Up to {@link FAILURES_TOLD_APART_MS} older than the newest failure in the window. */
+  readonly lastFailureAt?: number;
   readonly room: PackedRoom;
   /** The newest report of each reporter, so that a repeated one counts once. */
   readonly reporters: readonly (readonly [reporter: string, sequence: number])[];
   readonly transitions: readonly Transition[];
 }
 
+/** Workers are told of failures at most so often, milliseconds: each time costs a change of the view. */
+const FAILURES_TOLD_APART_MS = 60_000;
 /** Transitions that are remembered. */
 const TRANSITIONS = 20;
 /** Reporters whose newest number is remembered: more than there are workers. */
@@ -306,7 +310,7 @@ export class MerchantState {
   }
 
   private viewAt(version: number): GateView {
-    const { circuit, openedAt, endpoint, paused, drainPausedUntil } = this.known;
+    const { circuit, openedAt, endpoint, paused, drainPausedUntil, lastFailureAt } = this.known;
     return {
       version,
       epoch: circuit.epoch,
@@ -316,6 +320,7 @@ export class MerchantState {
       ...(paused === undefined ? {} : { paused }),
       draining: this.isDraining(),
       ...(drainPausedUntil === undefined ? {} : { drainPausedUntil }),
+      ...(circuit.state !== 'closed' || lastFailureAt === undefined ? {} : { lastFailureAt }),
     };
   }
 
@@ -323,10 +328,17 @@ export class MerchantState {
     const before = this.known.circuit;
     const circuit = breaker.sample(this.policy.breaker, before, seen, epoch, now);
     this.set({ circuit });
+    if (circuit !== before && seen.failed) this.tellOfFailure(Math.min(seen.at, now));
     if (circuit.state !== 'open' || before.state !== 'closed') return;
     this.set({ openedAt: now });
     const window = breaker.windowAt(this.policy.breaker, [...before.window, seen], now);
     this.note(now, 'opened', { samples: window.length, failed: window.filter((each) => each.failed).length });
+  }
+
+  /** R41: from now on workers tell successes soon. */
+  private tellOfFailure(at: number): void {
+    const { lastFailureAt = Number.NEGATIVE_INFINITY } = this.known;
+    if (at - lastFailureAt >= FAILURES_TOLD_APART_MS) this.set({ lastFailureAt: at });
   }
 
   private concludeTrial(permit: number, failed: boolean, now: number): void {

@@ -73,7 +73,7 @@ export interface MerchantStatus {
   readonly gate: Omit<GateView, 'endpoint'> & {
     readonly endpoint?: EndpointView;
   };
-  /** R41: in the window now. */
+  /** R41: in the window now; while there are no failures, successes are not told. */
   readonly samples: number;
   readonly failed: number;
   /** Deliveries in the waiting room; those that it has no place for (R51) are not counted. */

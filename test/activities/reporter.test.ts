@@ -49,17 +49,40 @@ describe('R40 reports', () => {
     expect(sent).toHaveLength(2);
   });
 
-  test('tell a success within a second while there were failures, else within a minute', async () => {
-    void succeed();
-    await vi.advanceTimersByTimeAsync(MINUTE - 1);
-    expect(sent).toHaveLength(0);
-    await vi.advanceTimersByTimeAsync(1);
-    expect(sent).toHaveLength(1);
+  test('tell a success within a second while there are failures, by whomever they were seen', async () => {
     void fail();
     await vi.advanceTimersByTimeAsync(MINUTE);
     void succeed();
     await vi.advanceTimersByTimeAsync(1_000);
+    expect(sent).toHaveLength(2);
+    await vi.advanceTimersByTimeAsync(10 * MINUTE);
+    const elsewhere = Date.now() - 4 * MINUTE;
+    void reporter.sample('m', Date.now(), false, 1, elsewhere);
+    await vi.advanceTimersByTimeAsync(1_000);
     expect(sent).toHaveLength(3);
+  });
+
+  test('keep a success without failures for the report that a failure makes, while it counts', async () => {
+    void succeed();
+    await vi.advanceTimersByTimeAsync(2 * MINUTE);
+    for (let index = 0; index < 3; index++) void succeed();
+    await vi.advanceTimersByTimeAsync(4 * MINUTE);
+    void succeed();
+    expect(sent).toHaveLength(0);
+    void fail();
+    await vi.advanceTimersByTimeAsync(50);
+    expect(sent.map(({ report }) => report.samples.map(([, failed]) => failed))).toEqual([[0, 0, 0, 0, 1]]);
+  });
+
+  test('tell a thousand successes at once, and forget a merchant of whom nothing counts any more', async () => {
+    for (let index = 0; index < 1_000; index++) void succeed();
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(sent.map(({ report }) => report.samples.length)).toEqual([1_000]);
+    void succeed();
+    await vi.advanceTimersByTimeAsync(6 * MINUTE);
+    await reporter.flush();
+    expect(sent).toHaveLength(1);
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   test('never exceed five a second for one merchant, whatever comes in, and lose no sample', async () => {
@@ -140,6 +163,8 @@ test('R40 R64 whatever is told and however sending fails, each sample arrives on
         } else if (each.do === 'wait') await vi.advanceTimersByTimeAsync(each.ms);
         else failing = each.times;
       }
+      failing = 0;
+      await reporter.flush();
       await vi.advanceTimersByTimeAsync(10 * MINUTE);
       const arrived = sent.flatMap(({ report }) => report.samples.map(([at]) => at - before));
       expect(arrived.toSorted((a, b) => a - b)).toEqual(
