@@ -19,14 +19,14 @@ interface Size {
   readonly held: number;
   /** R47: the shortened like of asking every 60 to 75 minutes. */
   readonly askEveryMs: number;
-  /** R51; the published number of bytes bounds the room of the large size. */
+  /** R51. */
   readonly places: number;
   /** R46. */
   readonly perSecond: number;
 }
 
 const usual: Size = { held: 1_000, askEveryMs: 60_000, places: 800, perSecond: 10 };
-const large: Size = { held: 10_000, askEveryMs: 600_000, places: 10_000, perSecond: 25 };
+const large: Size = { held: 10_000, askEveryMs: 600_000, places: 8_000, perSecond: 25 };
 
 function policyOf({ askEveryMs, places, perSecond }: Size): PolicyOverrides {
   return {

@@ -121,7 +121,7 @@ describe('what a delivery costs: events, requests to Temporal, bytes of history'
   });
 });
 
-test('signals for outcomes: one for all successes of a healthy merchant in a minute, told at shutdown at the latest', async () => {
+test('signals for outcomes: none for the successes of a healthy merchant, one for all of them at shutdown', async () => {
   const [fate] = FATES;
   const merchantId = freshMerchant();
   await costOf(place, fate, merchantId);

@@ -84,6 +84,22 @@ describe('a merchant', () => {
     expect(state.view().circuit.state).toBe('closed');
   });
 
+  test('R41 tells workers of failures once a minute, so that they tell the successes beside them', () => {
+    const state = new MerchantState(policy);
+    state.setEndpoint(endpoint(), START);
+    const { epoch } = state.view();
+    const told = [0, 59_999, 60_000, 400_000].map((after) => {
+      const at = START + after;
+      state.report(report({ samples: [[at - 1, 0, epoch]] }), at);
+      state.report(report({ samples: [[at, 1, epoch]] }), at);
+      const answer = askGate(state.viewIfChanged() ?? state.view(), { held: false, released: false });
+      return answer.pass ? answer.lastFailureAt : 'held';
+    });
+    expect(told).toEqual([START, START, START + 60_000, START + 400_000]);
+    state.report(report({ samples: [[START + 900_000, 1, epoch - 1]] }), START + 900_000);
+    expect(state.viewIfChanged()).toBeUndefined();
+  });
+
   test('R48 R49 a permit that a reset overtook is of no use, nor is its verdict', () => {
     const state = openMerchant();
     const at = state.nextTickAt();
