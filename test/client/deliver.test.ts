@@ -150,7 +150,7 @@ describe('with workers', () => {
     receiver.answer(() => 404);
     const { delivery: waiting } = await again('w-open');
     await vi.waitFor(async () => expect(await waiting.status()).toMatchObject({ state: 'waiting-slow' }), {
-      timeout: 10_000,
+      timeout: 30_000,
     });
     expect(await again('w-open')).toMatchObject({ started: false, existing: 'open' });
     await waiting.cancel();
@@ -180,7 +180,7 @@ describe('with workers', () => {
     const { delivery } = await client.hooks.deliver({ merchantId: merchantId.toUpperCase(), ...money });
     await vi.waitFor(
       async () => expect(await delivery.status()).toMatchObject({ state: 'held-no-endpoint' }),
-      { timeout: 10_000 },
+      { timeout: 30_000 },
     );
     await delivery.cancel();
   });
@@ -200,7 +200,7 @@ describe('with workers', () => {
     receiver.answer(() => 404);
     const { delivery } = await client.hooks.deliver({ merchantId, ...money });
     await vi.waitFor(async () => expect(await delivery.status()).toMatchObject({ state: 'waiting-slow' }), {
-      timeout: 10_000,
+      timeout: 30_000,
     });
     await client.temporal.workflow.getHandle(delivery.workflowId).terminate();
     expect(await delivery.status()).toMatchObject({ state: 'cancelled', reason: 'terminated', attempts: 1 });

@@ -44,7 +44,7 @@ async function deliver(webhookId: string, webhook = money): Promise<DeliveryHand
 }
 
 async function untilReceived(count: number): Promise<void> {
-  await vi.waitFor(() => expect(receiver.received).toHaveLength(count), { timeout: 20_000 });
+  await vi.waitFor(() => expect(receiver.received).toHaveLength(count), { timeout: 60_000 });
 }
 
 /** R7: attempts whose outcome was lost, counted in the real history. */
@@ -74,7 +74,7 @@ describe('a worker killed with SIGKILL', () => {
     await rename(keysFile, `${keysFile}.away`);
     execFileSync('mkfifo', [keysFile]);
     const delivery = await deliver('w');
-    await vi.waitFor(async () => expect(await pendingAttempts(delivery)).toBe(1), { timeout: 10_000 });
+    await vi.waitFor(async () => expect(await pendingAttempts(delivery)).toBe(1), { timeout: 30_000 });
     await worker?.kill();
     await rename(`${keysFile}.away`, keysFile);
     await restart({ HOOKLADDER_SECRET_KEYS_FILE: keysFile });
@@ -122,7 +122,7 @@ describe('a worker killed with SIGKILL', () => {
     receiver.answer((nth) => (nth === 0 ? { status: 503, headers: { 'retry-after': '6' } } : 200));
     const delivery = await deliver('w');
     await vi.waitFor(async () => expect(await delivery.status()).toMatchObject({ state: 'waiting-fast' }), {
-      timeout: 10_000,
+      timeout: 30_000,
     });
     await restart();
     expect(await delivery.result()).toMatchObject({ state: 'delivered', attempts: 2, fastFailures: 1 });
@@ -141,7 +141,7 @@ describe('a worker killed with SIGKILL', () => {
     const { delivery: poison } = await short.hooks.deliver({ merchantId, webhookId: 'poison', ...money });
     const others: DeliveryHandle[] = [];
     for (let round = 1; round <= 3; round++) {
-      await vi.waitFor(() => expect(poisonous()).toBe(round), { timeout: 20_000, interval: 5 });
+      await vi.waitFor(() => expect(poisonous()).toBe(round), { timeout: 60_000, interval: 5 });
       await worker?.kill();
       others.push(await deliver(`other-${round}`));
       await restart();
@@ -175,7 +175,7 @@ describe('a fault of our own', () => {
 
   async function untilOwnFault(delivery: DeliveryHandle): Promise<void> {
     await vi.waitFor(async () => expect(await delivery.status()).toMatchObject({ state: 'own-fault' }), {
-      timeout: 20_000,
+      timeout: 60_000,
     });
   }
 
@@ -224,7 +224,7 @@ test('D7 a worker told to end lets its POSTs finish and exits 0', async () => {
   await untilReceived(1);
   const ended = worker?.terminate();
   await vi.waitFor(() => expect(worker?.lines.some((line) => line.includes('STOPPING'))).toBe(true), {
-    timeout: 10_000,
+    timeout: 30_000,
   });
   answer.resolve();
   expect(await ended).toBe(0);

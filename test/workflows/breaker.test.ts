@@ -153,7 +153,7 @@ describe('the breaker', () => {
     expect(received()).toHaveLength(0);
     const [first] = held;
     await vi.waitFor(async () => expect(await first?.status()).toMatchObject({ state: 'held-paused' }), {
-      timeout: 10_000,
+      timeout: 30_000,
     });
     await merchant.resume({ by: 'ann' });
     for (const delivery of held)
@@ -229,7 +229,7 @@ describe('the breaker', () => {
     const before = received().length;
     const answer = Promise.withResolvers<void>();
     receiver.hold(answer.promise);
-    await vi.waitFor(() => expect(received().length).toBe(before + 2), { timeout: 20_000, interval: 20 });
+    await vi.waitFor(() => expect(received().length).toBe(before + 2), { timeout: 60_000, interval: 20 });
     const { transitions = [] } = (await merchant.breaker()) ?? {};
     expect(transitions.filter(({ event }) => event === 'permit-lost').length).toBeGreaterThanOrEqual(1);
     receiver.answer(() => 200);
@@ -258,7 +258,7 @@ describe('the breaker', () => {
     const answer = Promise.withResolvers<void>();
     const before = received().length;
     receiver.hold(answer.promise);
-    await vi.waitFor(() => expect(received().length).toBe(before + 1), { timeout: 20_000, interval: 20 });
+    await vi.waitFor(() => expect(received().length).toBe(before + 1), { timeout: 60_000, interval: 20 });
     await merchant.resetBreaker({ by: 'ann' });
     receiver.answer(() => 200);
     answer.resolve();
@@ -277,7 +277,7 @@ describe('the breaker', () => {
     const held = await deliverMany(200);
     await until({ held: 200 });
     await merchant.setEndpoint({ url: receiver.url + merchantId, secret: 'a secret of 20 bytes' });
-    await vi.waitFor(() => expect(received().length).toBeGreaterThan(20), { timeout: 20_000, interval: 20 });
+    await vi.waitFor(() => expect(received().length).toBeGreaterThan(20), { timeout: 60_000, interval: 20 });
     await merchant.removeEndpoint();
     await vi.waitFor(async () => expect((await merchant.breaker())?.held).toBe(200 - received().length), {
       timeout: 30_000,
@@ -354,10 +354,10 @@ describe('the breaker', () => {
   test('R49 B10 timeouts that come in after a reset are of an earlier epoch: the breaker stays closed', async () => {
     receiver.answer(() => 'timeout');
     await deliverMany(8);
-    await vi.waitFor(() => expect(received()).toHaveLength(8), { timeout: 10_000, interval: 10 });
+    await vi.waitFor(() => expect(received()).toHaveLength(8), { timeout: 30_000, interval: 10 });
     await merchant.resetBreaker({ by: 'ann' });
     receiver.answer(() => 200);
-    await vi.waitFor(() => expect(received().length).toBeGreaterThanOrEqual(16), { timeout: 20_000 });
+    await vi.waitFor(() => expect(received().length).toBeGreaterThanOrEqual(16), { timeout: 60_000 });
     expect(await merchant.breaker()).toMatchObject({ ...closed, failed: 0 });
   });
 
@@ -399,7 +399,7 @@ describe('the breaker', () => {
     await vi.waitFor(
       async () => expect((await handle.describe()).historyLength).toBeGreaterThanOrEqual(before + 30),
       {
-        timeout: 10_000,
+        timeout: 30_000,
       },
     );
     // A wake-up that is stale costs its signal and the workflow task that looks at it.

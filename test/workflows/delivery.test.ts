@@ -48,7 +48,7 @@ async function handOver(webhook: typeof money, through = client): Promise<Delive
 
 async function untilState(delivery: DeliveryHandle, state: string): Promise<void> {
   await vi.waitFor(async () => expect(await delivery.status()).toMatchObject({ state }), {
-    timeout: 20_000,
+    timeout: 60_000,
     interval: 50,
   });
 }
@@ -211,7 +211,7 @@ describe('a hold', () => {
     await untilState(delivery, 'held-no-endpoint');
     await vi.waitFor(
       async () => expect(await client.hooks.merchant(merchantId).describe()).toMatchObject({ held: 1 }),
-      { timeout: 10_000 },
+      { timeout: 30_000 },
     );
     expect(await delivery.status()).toMatchObject({ attempts: 0, heldSince: expect.any(String) });
     await withEndpoint();
@@ -228,7 +228,7 @@ describe('a hold', () => {
     }
     await vi.waitFor(
       async () => expect(await client.hooks.merchant(merchantId).describe()).toMatchObject({ held: 40 }),
-      { timeout: 20_000 },
+      { timeout: 60_000 },
     );
     const since = new Map<string, string | undefined>();
     for (const delivery of handed) since.set(delivery.webhookId, (await delivery.status()).heldSince);
@@ -263,7 +263,7 @@ describe('a cancellation', () => {
     const gate = Promise.withResolvers<void>();
     receiver.hold(gate.promise);
     const delivery = await handOver(money);
-    await vi.waitFor(() => expect(receiver.received).toHaveLength(1), { timeout: 10_000 });
+    await vi.waitFor(() => expect(receiver.received).toHaveLength(1), { timeout: 30_000 });
     await delivery.cancel();
     gate.resolve();
     expect(await delivery.result()).toMatchObject({ state: 'delivered', attempts: 1 });
@@ -275,7 +275,7 @@ describe('a cancellation', () => {
     receiver.answer(() => 503);
     receiver.hold(gate.promise);
     const delivery = await handOver(money);
-    await vi.waitFor(() => expect(receiver.received).toHaveLength(1), { timeout: 10_000 });
+    await vi.waitFor(() => expect(receiver.received).toHaveLength(1), { timeout: 30_000 });
     await delivery.cancel();
     gate.resolve();
     expect(await delivery.result()).toMatchObject({
@@ -301,13 +301,13 @@ describe('a cancellation', () => {
     const delivery = await handOver(money);
     await vi.waitFor(
       async () => expect(await client.hooks.merchant(merchantId).describe()).toMatchObject({ held: 1 }),
-      { timeout: 10_000 },
+      { timeout: 30_000 },
     );
     await delivery.cancel();
     expect(await delivery.result()).toMatchObject({ state: 'cancelled', attempts: 0 });
     await vi.waitFor(
       async () => expect(await client.hooks.merchant(merchantId).describe()).toMatchObject({ held: 0 }),
-      { timeout: 10_000 },
+      { timeout: 30_000 },
     );
   });
 });
@@ -386,7 +386,7 @@ describe('a try now', () => {
     await client.hooks.merchant(merchantId).removeEndpoint();
     await vi.waitFor(
       async () => expect(await waiting.tryNow()).toEqual({ outcome: 'held', reason: 'no-endpoint' }),
-      { timeout: 10_000 },
+      { timeout: 30_000 },
     );
     expect(await waiting.status()).toMatchObject({ state: 'waiting-slow' });
     expect(await client.hooks.merchant(merchantId).describe()).toMatchObject({ held: 0 });
