@@ -2,6 +2,7 @@
  * What a payment platform's services import: hand over webhooks, ask where they are, set merchants'
  * endpoints. It talks to Temporal only.
  */
+import type { TracerProvider } from '@opentelemetry/api';
 import { Client, Connection, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { pMapSettled } from 'p-map';
@@ -14,6 +15,7 @@ import { listDeliveries, type ListedDelivery } from './client/listing.ts';
 import { listMerchants, type ListedMerchant } from './client/merchant-listing.ts';
 import { MerchantHandle } from './client/merchant-handle.ts';
 import { TemporalCalls } from './client/temporal-calls.ts';
+import { tracedClient } from './client/traced-client.ts';
 import { checkDeliveryInput, checkId, deliveryWorkflowId, type DeliveryInput } from './contract.ts';
 import { acceptedInput, standingOf, startDelivery, type Standing } from './deliveries.ts';
 import { IdConflict, InvalidEndpoint, InvalidWebhook } from './errors.ts';
@@ -63,6 +65,13 @@ export interface HookladderOptions {
    * workers need the same. By default `HOOKLADDER_ALLOWED_NETWORKS`, else none.
    */
   readonly allowedNetworks?: readonly string[];
+  /**
+   * OpenTelemetry traces of what is asked of Temporal; deliveries go on in the trace that is active when they are handed
+   * over. By default the provider that the process has registered if the environment says where traces go
+   * (`OTEL_EXPORTER_OTLP_ENDPOINT`), else none. Needs a context manager and a propagator, which OpenTelemetry's SDK
+   * registers.
+   */
+  readonly tracerProvider?: TracerProvider;
   /** Numbers that differ from the published rules, given to every delivery and merchant; for tests and demos. */
   readonly policy?: PolicyOverrides;
 }
@@ -110,7 +119,8 @@ export class Hookladder {
     }
     const { client, connection } = options.client ? { client: options.client } : connect();
     this.ownConnection = connection;
-    this.calls = new TemporalCalls(client, options.connectTimeoutMs ?? 10_000);
+    const traced = tracedClient(client, options.tracerProvider);
+    this.calls = new TemporalCalls(traced, options.connectTimeoutMs ?? 10_000);
     const keys = options.secretKeys ?? keysFromEnvironment();
     this.settings = {
       secrets: keys && new SecretBox(keys),
@@ -269,6 +279,7 @@ const knownOptions = {
   secretKeys: true,
   allowHttp: true,
   allowedNetworks: true,
+  tracerProvider: true,
   policy: true,
 } as const satisfies Record<keyof HookladderOptions, true>;
 

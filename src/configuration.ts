@@ -5,6 +5,7 @@ import { networkProblem, networksOf } from './http/address-guard.ts';
 import { proxyProblem } from './http/egress-proxy.ts';
 import { certificatesOf } from './http/tls.ts';
 import { SecretBox, type KeySource } from './secrets.ts';
+import { traceProblems, tracesWanted } from './trace-settings.ts';
 import type { TemporalConnection } from './workers.ts';
 
 /** The environment does not say what a worker needs; each line names a variable and the remedy. */
@@ -27,6 +28,8 @@ export interface WorkerConfiguration {
   readonly egressProxy?: URL;
   readonly shutdownGraceMs: number;
   readonly logLevel: LogLevel;
+  /** Present if deliveries are traced. */
+  readonly traces?: { readonly sendTraceparent: boolean };
 }
 
 export type LogLevel = (typeof logLevels)[number];
@@ -53,6 +56,13 @@ const variables = {
   HOOKLADDER_LOG_LEVEL: v.optional(
     v.picklist(logLevels, `must be one of ${logLevels.join(', ')}`),
     'info' satisfies LogLevel,
+  ),
+  HOOKLADDER_SEND_TRACEPARENT: v.optional(
+    v.pipe(
+      v.picklist(['true', 'false'], 'must be true or false'),
+      v.transform((text) => text === 'true'),
+    ),
+    'false',
   ),
 };
 
@@ -82,6 +92,7 @@ export async function readConfiguration(environment: NodeJS.ProcessEnv): Promise
   const allowedNetworks = readNetworks(ours, problems);
   const trustedCertificates = await readCertificates(ours, problems);
   const egressProxy = readProxy(ours, problems);
+  const traces = readTraces(environment, problems);
   const temporal = readTemporal(environment, problems);
   if (!parsed.success || secretKeys === undefined || temporal === undefined || problems.length > 0) {
     throw new ConfigurationError(problems);
@@ -96,6 +107,7 @@ export async function readConfiguration(environment: NodeJS.ProcessEnv): Promise
     ...(egressProxy === undefined ? {} : { egressProxy }),
     shutdownGraceMs: values.HOOKLADDER_SHUTDOWN_GRACE_SECONDS * 1_000,
     logLevel: values.HOOKLADDER_LOG_LEVEL,
+    ...(traces ? { traces: { sendTraceparent: values.HOOKLADDER_SEND_TRACEPARENT } } : {}),
   };
 }
 
@@ -150,6 +162,17 @@ function readProxy(
   if (problem === undefined) return new URL(text);
   problems.push(`HOOKLADDER_EGRESS_PROXY ${problem}`);
   return undefined;
+}
+
+function readTraces(environment: NodeJS.ProcessEnv, problems: string[]): boolean {
+  const wanted = tracesWanted(environment);
+  if (wanted) problems.push(...traceProblems(environment));
+  else if (environment['HOOKLADDER_SEND_TRACEPARENT'] === 'true') {
+    problems.push(
+      'HOOKLADDER_SEND_TRACEPARENT needs traces: set OTEL_EXPORTER_OTLP_ENDPOINT, or leave it out',
+    );
+  }
+  return wanted;
 }
 
 function readTemporal(environment: NodeJS.ProcessEnv, problems: string[]) {

@@ -1,5 +1,6 @@
 import { loadClientConfigProfile } from '@temporalio/envconfig';
 import { VARIABLES } from './configuration.ts';
+import { TRACE_VARIABLES, tracesWanted } from './trace-settings.ts';
 
 /** A setting, its value, and where that came from. Keys and secrets are never shown. */
 export interface Setting {
@@ -51,6 +52,8 @@ export function settingsInForce(
       from: tlsFrom(environment, inFile.tls !== undefined, file),
     },
     ...VARIABLES.map(({ name, fallback }) => ownSetting(name, fallback, environment)),
+    traces(environment),
+    ...TRACE_VARIABLES.filter((name) => environment[name]).map((name) => ownSetting(name, '', environment)),
   ];
 }
 
@@ -61,6 +64,15 @@ function ownSetting(name: string, fallback: string, environment: NodeJS.ProcessE
     name,
     value: name === 'HOOKLADDER_SECRET_KEYS' ? HIDDEN : withoutPassword(value),
     from: 'environment',
+  };
+}
+
+function traces(environment: NodeJS.ProcessEnv): Setting {
+  const isSaid = [...TRACE_VARIABLES, 'OTEL_SDK_DISABLED'].some((name) => environment[name]);
+  return {
+    name: 'traces',
+    value: tracesWanted(environment) ? 'on' : 'off',
+    from: isSaid ? 'environment' : 'default',
   };
 }
 

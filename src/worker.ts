@@ -1,14 +1,17 @@
 /** The worker process: reads its environment, starts the workers, ends with them. */
-import { ConfigurationError, readConfiguration } from './configuration.ts';
+import { ConfigurationError, readConfiguration, type WorkerConfiguration } from './configuration.ts';
 import { installLogging } from './logging.ts';
 import { SearchAttributesMissing } from './search-attributes.ts';
+import type { Traces } from './traces.ts';
 import { startWorkers, type RunningWorkers } from './workers.ts';
 
-async function start(): Promise<RunningWorkers> {
+async function start(): Promise<{ workers: RunningWorkers; traces: Traces | undefined }> {
   const configuration = await readConfiguration(process.env);
   installLogging(configuration.logLevel);
+  const traces = await tracesOf(configuration);
   try {
-    return await startWorkers(configuration);
+    const workers = await startWorkers({ ...configuration, traces });
+    return { workers, traces };
   } catch (error) {
     if (error instanceof SearchAttributesMissing) throw error;
     const { connection, namespace } = configuration;
@@ -19,6 +22,11 @@ async function start(): Promise<RunningWorkers> {
   }
 }
 
+/** Loaded only where it is wanted. */
+async function tracesOf({ traces }: WorkerConfiguration): Promise<Traces | undefined> {
+  return traces && (await import('./traces.ts')).startTraces(traces);
+}
+
 /** What lies at the bottom of an error says more than its wrappings. */
 function messageOf(error: Error): string {
   return error.cause instanceof Error ? `${error.message}: ${messageOf(error.cause)}` : error.message;
@@ -26,8 +34,12 @@ function messageOf(error: Error): string {
 
 try {
   // SIGTERM and SIGINT are taken by the SDK, which shuts the workers down; orchestrators must allow the grace time.
-  const { done } = await start();
-  await done;
+  const { workers, traces } = await start();
+  try {
+    await workers.done;
+  } finally {
+    await traces?.shutdown();
+  }
 } catch (error) {
   const expected = error instanceof ConfigurationError || error instanceof SearchAttributesMissing;
   console.error(expected ? error.message : error);

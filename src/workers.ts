@@ -25,6 +25,7 @@ import type { DeliveryState } from './policy/status.ts';
 import type { PolicyOverrides } from './policy/policy.ts';
 import { checkSearchAttributes } from './search-attributes.ts';
 import { SecretBox, type KeySource } from './secrets.ts';
+import type { Traces } from './traces.ts';
 
 /** Workflow code, bundled beforehand. */
 export type WorkflowBundleOption = NonNullable<WorkerOptions['workflowBundle']>;
@@ -58,7 +59,9 @@ export interface WorkersOptions {
   readonly shutdownGraceMs?: number;
   /** For merchants whose entity this process starts; for tests and demos. */
   readonly policy?: PolicyOverrides;
-  /** Made beforehand by {@link bundleWorkflows}; otherwise made now. */
+  /** OpenTelemetry traces of deliveries; none by default. */
+  readonly traces?: Traces | undefined;
+  /** Made beforehand by {@link bundleWorkflows}, for traces with them; otherwise made now. */
   readonly workflowBundle?: WorkflowBundleOption;
 }
 
@@ -77,12 +80,17 @@ const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
 const pathOf = (file: string) => fileURLToPath(new URL(`./workflows/${file}.${extension}`, import.meta.url));
 const payloadConverterPath = pathOf('payload-converter');
 
-/** Bundles the workflows; it takes a second or two and can be shared by many workers. */
-export async function bundleWorkflows(): Promise<WorkflowBundleOption> {
+/**
+ * Bundles the workflows; it takes a second or two and can be shared by many workers.
+ * @param traces - for workers that trace; others do without what it takes.
+ */
+export async function bundleWorkflows({ traces = false } = {}): Promise<WorkflowBundleOption> {
+  const interceptors = traces ? [pathOf('traces')] : [];
   const { code } = await bundleWorkflowCode({
     workflowsPath: pathOf('index'),
+    workflowInterceptorModules: interceptors,
     // Run once and frozen instead of anew for each workflow: the modules of workflows keep no state.
-    preloadModules: [pathOf('index')],
+    preloadModules: [pathOf('index'), ...interceptors],
     payloadConverterPath,
     logger: new DefaultLogger('WARN', ({ level, message, meta }) =>
       Runtime.instance().logger.log(level, message, meta),
@@ -117,7 +125,7 @@ async function startOn(
   close: () => Promise<void>,
   options: WorkersOptions,
 ): Promise<RunningWorkers> {
-  const { namespace } = options;
+  const { namespace, traces } = options;
   const client = new Client({ connection: clientConnection, namespace });
   await checkSearchAttributes(client);
   const sender = new Sender({
@@ -133,12 +141,13 @@ async function startOn(
   const shared = {
     connection,
     namespace,
-    workflowBundle: options.workflowBundle ?? (await bundleWorkflows()),
+    workflowBundle: options.workflowBundle ?? (await bundleWorkflows({ traces: traces !== undefined })),
     dataConverter: { payloadConverterPath },
     shutdownGraceTime: options.shutdownGraceMs ?? 30_000,
   } satisfies Partial<WorkerOptions>;
   const deliveries = await Worker.create({
     ...shared,
+    ...traces?.workerOptions,
     taskQueue: DELIVERY_TASK_QUEUE,
     maxConcurrentActivityTaskExecutions: options.maxConcurrentAttempts ?? 100,
     activities: createDeliveryActivities({
@@ -146,7 +155,7 @@ async function startOn(
       places: new Places(options.maxAttemptsPerMerchant),
       reporter,
       secrets: new SecretBox(options.secretKeys),
-      sender,
+      sender: traces?.sender(sender) ?? sender,
     }),
   });
   const merchants = await Worker.create({

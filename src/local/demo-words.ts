@@ -1,6 +1,6 @@
 import Table from 'cli-table3';
 import { defaultPolicy, policyWith, type Policy } from '../policy/policy.ts';
-import type { DeliveryStatus } from '../policy/status.ts';
+import { attemptsInWords, type DeliveryStatus } from '../policy/status.ts';
 import { verdictInWords } from '../policy/verdicts.ts';
 import type { Shown } from './demo-deliveries.ts';
 import { demoNumbers } from './demo-fates.ts';
@@ -37,7 +37,7 @@ export function waitInWords(status: DeliveryStatus, policy: Policy, now: number)
     case 'failed':
       return `FAILED in attempt ${status.attempts}: ${status.reason}${last}`;
     case 'cancelled':
-      return `cancelled after ${status.attempts} attempts${last}`;
+      return `cancelled after ${attemptsInWords(status.attempts)}${last}`;
   }
 }
 

@@ -84,10 +84,15 @@ export function statusInWords(status: DeliveryStatus, policy: Policy): string {
     case 'delivered':
       return `delivered at ${status.endedAt} in attempt ${status.attempts}${last}`;
     case 'failed':
-      return `FAILED at ${status.endedAt} after ${status.attempts} attempts: ${status.reason}${last}`;
+      return `FAILED at ${status.endedAt} after ${attemptsInWords(status.attempts)}: ${status.reason}${last}`;
     case 'cancelled':
-      return `cancelled at ${status.endedAt ?? 'an unknown time'} after ${status.attempts} attempts${last}`;
+      return `cancelled at ${status.endedAt ?? 'an unknown time'} after ${attemptsInWords(status.attempts)}${last}`;
   }
+}
+
+/** A number of attempts, in words. */
+export function attemptsInWords(attempts: number): string {
+  return attempts === 1 ? '1 attempt' : `${attempts} attempts`;
 }
 
 function breakerHolds({ reason, heldUntil }: DeliveryStatus): string {

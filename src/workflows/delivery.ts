@@ -38,7 +38,13 @@ import {
   type Ladders,
 } from '../policy/ladders.ts';
 import { policyWith, type Policy } from '../policy/policy.ts';
-import { heldState, statusInWords, type DeliveryState, type DeliveryStatus } from '../policy/status.ts';
+import {
+  attemptsInWords,
+  heldState,
+  statusInWords,
+  type DeliveryState,
+  type DeliveryStatus,
+} from '../policy/status.ts';
 import { outcomeUnknown, verdictInWords, type Verdict } from '../policy/verdicts.ts';
 import { asCause, asRedelivery, asRelease } from './message-checks.ts';
 import {
@@ -502,7 +508,7 @@ class DeliveryRun {
       this.lastVerdict === undefined ? 'never attempted' : `last answer: ${verdictInWords(this.lastVerdict)}`;
     return ApplicationFailure.create({
       type: 'DeliveryFailed',
-      message: `${reason} after ${this.attempts} attempts; ${last}`,
+      message: `${reason} after ${attemptsInWords(this.attempts)}; ${last}`,
       details: [this.status()],
       nonRetryable: true,
     });

@@ -96,7 +96,7 @@ describe('the documented Python program', () => {
       '{}',
     );
 
-    expect(stdout).toBe('started\nDeliveryFailed: rejected after 1 attempts; last answer: HTTP 404\n');
+    expect(stdout).toBe('started\nDeliveryFailed: rejected after 1 attempt; last answer: HTTP 404\n');
   });
 
   test('R71 tells what was wrong with the webhook', async (context) => {

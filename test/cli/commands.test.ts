@@ -63,8 +63,14 @@ async function untilState(webhookId: string, state: string): Promise<void> {
   );
 }
 
-/** In words, and then in JSON. */
+/** In words and in JSON, side by side. */
 async function both(...args: string[]) {
+  const [words, json] = await Promise.all([cli.run(args), cli.json(args)]);
+  return { words, ...json };
+}
+
+/** In words, and then in JSON: for what a second run finds done. */
+async function inTurn(...args: string[]) {
   const words = await cli.run(args);
   return { words, ...(await cli.json(args)) };
 }
@@ -73,7 +79,7 @@ describe('webhooks', () => {
   test('R70 deliver, and again', async () => {
     await withEndpoint();
     const args = ['deliver', merchantId, kyc, '--body', '{ "a": 1 }', '--id', 'w1', '--payment', 'p1'];
-    const { words, answer } = await both(...args);
+    const { words, answer } = await inTurn(...args);
     expect(words).toMatchObject({ exitCode: 0, stdout: `accepted: hookladder status ${merchantId} w1\n` });
     expect(answer).toMatchObject({ merchantId, webhookId: 'w1', started: false });
     const conflict = await cli.json(['deliver', merchantId, kyc, '--body-file', '-', '--id', 'w1'], {
@@ -122,7 +128,7 @@ describe('webhooks', () => {
   test('R83 try-now', async () => {
     await withEndpoint();
     await handOver('w1', 404, 'refund.completed');
-    const { words, answer, exitCode } = await both('try-now', merchantId, 'w1', ...why);
+    const { words, answer, exitCode } = await inTurn('try-now', merchantId, 'w1', ...why);
     expect(words).toMatchObject({
       exitCode: 6,
       stdout: expect.stringContaining('without success: HTTP 404'),
@@ -171,12 +177,10 @@ describe('webhooks', () => {
   });
 
   test('one that nobody knows', async () => {
-    for (const command of ['status', 'try-now', 'redeliver', 'cancel']) {
-      expect(await cli.json([command, merchantId, 'never'])).toMatchObject({
-        exitCode: 3,
-        answer: { error: { code: 'DELIVERY_NOT_FOUND' } },
-      });
-    }
+    const commands = ['status', 'try-now', 'redeliver', 'cancel'];
+    const runs = await Promise.all(commands.map((command) => cli.json([command, merchantId, 'never'])));
+    const unknown = { exitCode: 3, answer: { error: { code: 'DELIVERY_NOT_FOUND' } } };
+    expect(runs).toMatchObject(commands.map(() => unknown));
   });
 });
 

@@ -103,6 +103,7 @@ test('config says what is in force and where it came from, and hides keys', asyn
       TEMPORAL_CONFIG_FILE: file,
       TEMPORAL_ADDRESS: 'from-environment:7233',
       HOOKLADDER_EGRESS_PROXY: 'http://us@er:private@proxy:3128',
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://user:private@collector:4318',
     },
   };
   const words = await cli.run(['config', '--profile', 'default'], how);
@@ -118,6 +119,8 @@ test('config says what is in force and where it came from, and hides keys', asyn
     { name: 'HOOKLADDER_ALLOWED_NETWORKS', value: '127.0.0.0/8', from: 'environment' },
     { name: 'HOOKLADDER_EGRESS_PROXY', value: 'http://(not shown)@proxy:3128', from: 'environment' },
     { name: 'HOOKLADDER_LOG_LEVEL', value: 'info', from: 'default' },
+    { name: 'traces', value: 'on', from: 'environment' },
+    { name: 'OTEL_EXPORTER_OTLP_ENDPOINT', value: 'http://(not shown)@collector:4318', from: 'environment' },
   ]) {
     expect(json.answer).toContainEqual(setting);
   }

@@ -35,6 +35,30 @@ describe('the environment of a worker', () => {
     });
   });
 
+  test('has traces where the environment says where they go, and refuses what cannot be meant', async () => {
+    const environment = { ...nothing, HOOKLADDER_SECRET_KEYS: keys };
+    const collector = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' };
+    expect(await readConfiguration({ ...environment, ...collector })).toMatchObject({
+      traces: { sendTraceparent: false },
+    });
+    const passedOn = { HOOKLADDER_SEND_TRACEPARENT: 'true' };
+    expect(await readConfiguration({ ...environment, ...collector, ...passedOn })).toMatchObject({
+      traces: { sendTraceparent: true },
+    });
+    for (const off of [{ OTEL_SDK_DISABLED: 'true' }, { OTEL_TRACES_EXPORTER: 'none' }]) {
+      expect(await readConfiguration({ ...environment, ...collector, ...off })).not.toHaveProperty('traces');
+    }
+    await expect(readConfiguration({ ...environment, ...passedOn })).rejects.toThrow(
+      'HOOKLADDER_SEND_TRACEPARENT needs traces',
+    );
+    await expect(
+      readConfiguration({ ...environment, OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' }),
+    ).rejects.toThrow('OTEL_EXPORTER_OTLP_ENDPOINT must be the http:// or https:// address');
+    await expect(
+      readConfiguration({ ...environment, ...collector, HOOKLADDER_SEND_TRACEPARENT: 'yes' }),
+    ).rejects.toThrow('HOOKLADDER_SEND_TRACEPARENT must be true or false');
+  });
+
   test('is read by the names that all Temporal tools know', async () => {
     const environment = {
       ...nothing,

@@ -134,7 +134,7 @@ describe('a delivery', () => {
     expect(description.status.name).toBe('FAILED');
     const last = (await historyOf(delivery)).at(-1)?.workflowExecutionFailedEventAttributes?.failure;
     expect(last).toMatchObject({
-      message: 'rejected after 1 attempts; last answer: HTTP 404',
+      message: 'rejected after 1 attempt; last answer: HTTP 404',
       applicationFailureInfo: { type: 'DeliveryFailed' },
     });
   });
