@@ -1,6 +1,10 @@
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { readFile } from 'node:fs/promises';
+import { isIP } from 'node:net';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import * as v from 'valibot';
+import type { NoticeHook } from './activities/notices.ts';
 import { networkProblem, networksOf } from './http/address-guard.ts';
 import { proxyProblem } from './http/egress-proxy.ts';
 import { certificatesOf } from './http/tls.ts';
@@ -28,13 +32,24 @@ export interface WorkerConfiguration {
   readonly egressProxy?: URL;
   readonly shutdownGraceMs: number;
   readonly logLevel: LogLevel;
+  /** Where metrics are served; absent if they are not. */
+  readonly metricsAddress?: MetricsAddress;
+  readonly metrics?: { readonly byMerchant: boolean };
+  readonly notices?: { readonly hook: 'operator' | NoticeHook; readonly heldAfterMs: number };
   /** Present if deliveries are traced. */
   readonly traces?: { readonly sendTraceparent: boolean };
 }
 
-export type LogLevel = (typeof logLevels)[number];
+/** Where the metrics of a process are to be fetched: an IP address of this machine, and a port. */
+export interface MetricsAddress {
+  readonly host: string;
+  readonly port: number;
+}
 
-const logLevels = ['trace', 'debug', 'info', 'warn', 'error'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** From the most talkative to the least. */
+export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error'] as const;
 
 const wholeNumber = (least: number, most: number) =>
   v.pipe(
@@ -45,6 +60,11 @@ const wholeNumber = (least: number, most: number) =>
     v.maxValue(most, `must be at most ${most}`),
   );
 
+const flag = v.pipe(
+  v.picklist(['true', 'false'], 'must be true or false'),
+  v.transform((text) => text === 'true'),
+);
+
 const variables = {
   HOOKLADDER_SECRET_KEYS: v.optional(v.string()),
   HOOKLADDER_SECRET_KEYS_FILE: v.optional(v.string()),
@@ -53,17 +73,24 @@ const variables = {
   HOOKLADDER_CA_FILE: v.optional(v.string()),
   HOOKLADDER_EGRESS_PROXY: v.optional(v.string()),
   HOOKLADDER_SHUTDOWN_GRACE_SECONDS: v.optional(wholeNumber(1, 3_600), '30'),
+  HOOKLADDER_METRICS_ADDRESS: v.optional(
+    v.pipe(
+      v.string(),
+      v.transform(addressOf),
+      v.check(
+        (address) => address !== undefined,
+        'must be an IP address and a port, such as 127.0.0.1:9464, 0.0.0.0:9464 or [::]:9464',
+      ),
+    ),
+  ),
+  HOOKLADDER_METRICS_BY_MERCHANT: v.optional(flag, 'false'),
+  HOOKLADDER_NOTICES: v.optional(v.string()),
+  HOOKLADDER_NOTICE_HELD_MINUTES: v.optional(wholeNumber(1, 43_200), '60'),
   HOOKLADDER_LOG_LEVEL: v.optional(
-    v.picklist(logLevels, `must be one of ${logLevels.join(', ')}`),
+    v.picklist(LOG_LEVELS, `must be one of ${LOG_LEVELS.join(', ')}`),
     'info' satisfies LogLevel,
   ),
-  HOOKLADDER_SEND_TRACEPARENT: v.optional(
-    v.pipe(
-      v.picklist(['true', 'false'], 'must be true or false'),
-      v.transform((text) => text === 'true'),
-    ),
-    'false',
-  ),
+  HOOKLADDER_SEND_TRACEPARENT: v.optional(flag, 'false'),
 };
 
 /** The variables and their defaults, for people. */
@@ -92,12 +119,14 @@ export async function readConfiguration(environment: NodeJS.ProcessEnv): Promise
   const allowedNetworks = readNetworks(ours, problems);
   const trustedCertificates = await readCertificates(ours, problems);
   const egressProxy = readProxy(ours, problems);
+  const hook = await readNoticeHook(ours, problems);
   const traces = readTraces(environment, problems);
   const temporal = readTemporal(environment, problems);
   if (!parsed.success || secretKeys === undefined || temporal === undefined || problems.length > 0) {
     throw new ConfigurationError(problems);
   }
   const values = parsed.output;
+  const metricsAddress = values.HOOKLADDER_METRICS_ADDRESS;
   return {
     ...temporal,
     secretKeys,
@@ -107,6 +136,12 @@ export async function readConfiguration(environment: NodeJS.ProcessEnv): Promise
     ...(egressProxy === undefined ? {} : { egressProxy }),
     shutdownGraceMs: values.HOOKLADDER_SHUTDOWN_GRACE_SECONDS * 1_000,
     logLevel: values.HOOKLADDER_LOG_LEVEL,
+    ...(hook === undefined
+      ? {}
+      : { notices: { hook, heldAfterMs: values.HOOKLADDER_NOTICE_HELD_MINUTES * 60_000 } }),
+    ...(metricsAddress === undefined
+      ? {}
+      : { metricsAddress, metrics: { byMerchant: values.HOOKLADDER_METRICS_BY_MERCHANT } }),
     ...(traces ? { traces: { sendTraceparent: values.HOOKLADDER_SEND_TRACEPARENT } } : {}),
   };
 }
@@ -128,6 +163,32 @@ async function readKeySource(ours: NodeJS.ProcessEnv, problems: string[]): Promi
     problems.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
     return undefined;
   }
+}
+
+async function readNoticeHook(
+  { HOOKLADDER_NOTICES: given }: NodeJS.ProcessEnv,
+  problems: string[],
+): Promise<'operator' | NoticeHook | undefined> {
+  if (given === undefined || given === 'operator') return given;
+  try {
+    const loaded = (await import(pathToFileURL(resolve(given)).href)) as { notice?: unknown };
+    if (typeof loaded.notice === 'function') return loaded.notice as NoticeHook;
+    throw new Error('there is no such function');
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    problems.push(
+      `HOOKLADDER_NOTICES must be "operator" or the path of a module that exports a function "notice"; ${given}: ${why}`,
+    );
+    return undefined;
+  }
+}
+
+/** Of `host:port`; an IPv6 address stands in brackets. */
+function addressOf(text: string): MetricsAddress | undefined {
+  const [, bracketed, plain, digits] = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? [];
+  const [host, port] = [bracketed ?? plain ?? '', Number(digits)];
+  const isAddress = isIP(host) === (bracketed === undefined ? 4 : 6);
+  return isAddress && port >= 1 && port <= 65_535 ? { host, port } : undefined;
 }
 
 function readNetworks(

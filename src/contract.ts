@@ -19,10 +19,17 @@ export const MERCHANT_WORKFLOW = 'merchantBreaker';
 /** Workflow type of a bulk command. */
 export const BULK_WORKFLOW = 'bulk';
 
+/** Workflow type, and id, of what counts open deliveries for the metrics. */
+export const CENSUS_WORKFLOW = 'census';
+export const CENSUS_WORKFLOW_ID = 'hookladder-census';
+
 /** Workflow type of a test of an endpoint. */
 export const ENDPOINT_TEST_WORKFLOW = 'endpointTest';
 /** Event type of the test event. */
 export const TEST_EVENT = 'hookladder.test';
+
+/** The merchant that is reserved for notices to operators. */
+export const OPERATOR_MERCHANT = 'hookladder-operator';
 
 /** The memo field in which a merchant's entity publishes what the gate needs. */
 export const GATE_MEMO = 'gate';

@@ -7,6 +7,8 @@ export interface Found {
   readonly workflowId: string;
   readonly runId: string;
   readonly standing: Standing;
+  /** When the run began, Unix milliseconds. */
+  readonly startedAt: number;
   /** The search attributes that are set, by name. */
   readonly attributes: Readonly<Record<string, unknown>>;
 }
@@ -39,10 +41,11 @@ export async function visibilityPage(
     pageSize,
     ...(from === undefined ? {} : { nextPageToken: Buffer.from(from, 'base64') }),
   });
-  const found = executions.map(({ execution, status, searchAttributes }) => ({
+  const found = executions.map(({ execution, status, startTime, searchAttributes }) => ({
     workflowId: execution?.workflowId ?? '',
     runId: execution?.runId ?? '',
     standing: standings[status ?? 0] ?? 'open',
+    startedAt: Number(startTime?.seconds ?? 0) * 1_000 + Math.floor((startTime?.nanos ?? 0) / 1_000_000),
     attributes: decoded(searchAttributes?.indexedFields),
   }));
   const more = nextPageToken !== undefined && nextPageToken.length > 0;

@@ -1,13 +1,13 @@
 /** The worker process: reads its environment, starts the workers, ends with them. */
 import { ConfigurationError, readConfiguration, type WorkerConfiguration } from './configuration.ts';
-import { installLogging } from './logging.ts';
 import { SearchAttributesMissing } from './search-attributes.ts';
+import { installTelemetry } from './telemetry.ts';
 import type { Traces } from './traces.ts';
 import { startWorkers, type RunningWorkers } from './workers.ts';
 
 async function start(): Promise<{ workers: RunningWorkers; traces: Traces | undefined }> {
   const configuration = await readConfiguration(process.env);
-  installLogging(configuration.logLevel);
+  install(configuration);
   const traces = await tracesOf(configuration);
   try {
     const workers = await startWorkers({ ...configuration, traces });
@@ -25,6 +25,18 @@ async function start(): Promise<{ workers: RunningWorkers; traces: Traces | unde
 /** Loaded only where it is wanted. */
 async function tracesOf({ traces }: WorkerConfiguration): Promise<Traces | undefined> {
   return traces && (await import('./traces.ts')).startTraces(traces);
+}
+
+function install({ logLevel, metricsAddress }: WorkerConfiguration): void {
+  try {
+    installTelemetry({ logLevel, ...(metricsAddress === undefined ? {} : { metricsAddress }) });
+  } catch (error) {
+    if (metricsAddress === undefined) throw error;
+    const { host, port } = metricsAddress;
+    throw new ConfigurationError([
+      `HOOKLADDER_METRICS_ADDRESS ${host} port ${port}: ${error instanceof Error ? messageOf(error) : String(error)}`,
+    ]);
+  }
 }
 
 /** What lies at the bottom of an error says more than its wrappings. */

@@ -10,22 +10,34 @@ import {
 import { fileURLToPath } from 'node:url';
 import { createDeliveryActivities } from './activities/attempt.ts';
 import { createBulkActivities } from './activities/bulk.ts';
+import { createCensusActivities } from './activities/census.ts';
 import { GateReader } from './activities/gate-reader.ts';
 import { Places } from './activities/places.ts';
 import { Reporter } from './activities/reporter.ts';
+import { createNoticeActivities, type NoticeHook } from './activities/notices.ts';
 import { createMerchantActivities } from './activities/wake.ts';
 import { DeliveryHandle } from './client/delivery-handle.ts';
 import { TemporalCalls } from './client/temporal-calls.ts';
-import { deliveryIds, DELIVERY_TASK_QUEUE, MERCHANT_TASK_QUEUE } from './contract.ts';
+import {
+  CENSUS_WORKFLOW,
+  CENSUS_WORKFLOW_ID,
+  deliveryIds,
+  DELIVERY_TASK_QUEUE,
+  MERCHANT_TASK_QUEUE,
+  OPERATOR_MERCHANT,
+} from './contract.ts';
 import { AddressGuard } from './http/address-guard.ts';
 import { Sender } from './http/sender.ts';
 import { reportToMerchant } from './merchants.ts';
+import { createMetrics } from './metrics.ts';
+import { operatorWebhook } from './notices.ts';
 import { patientRetry } from './patient-retry.ts';
 import type { DeliveryState } from './policy/status.ts';
 import type { PolicyOverrides } from './policy/policy.ts';
 import { checkSearchAttributes } from './search-attributes.ts';
 import { SecretBox, type KeySource } from './secrets.ts';
 import type { Traces } from './traces.ts';
+import type { Report } from './workflows/messages.ts';
 
 /** Workflow code, bundled beforehand. */
 export type WorkflowBundleOption = NonNullable<WorkerOptions['workflowBundle']>;
@@ -61,6 +73,13 @@ export interface WorkersOptions {
   readonly policy?: PolicyOverrides;
   /** OpenTelemetry traces of deliveries; none by default. */
   readonly traces?: Traces | undefined;
+  /**
+   * Metrics on the meter of the SDK's runtime, which shows them if it was installed with an exporter. Without this,
+   * nothing is counted by visibility.
+   */
+  readonly metrics?: { readonly byMerchant: boolean };
+  /** Whom operators are told by, and after how long of a delivery that is held, milliseconds. Without it, nobody is told. */
+  readonly notices?: { readonly hook: 'operator' | NoticeHook; readonly heldAfterMs: number };
   /** Made beforehand by {@link bundleWorkflows}, for traces with them; otherwise made now. */
   readonly workflowBundle?: WorkflowBundleOption;
 }
@@ -128,21 +147,34 @@ async function startOn(
   const { namespace, traces } = options;
   const client = new Client({ connection: clientConnection, namespace });
   await checkSearchAttributes(client);
+  if (options.metrics !== undefined) await startCensus(client);
   const sender = new Sender({
     guard: new AddressGuard({ allow: options.allowedNetworks ?? [] }),
     trustedCertificates: options.trustedCertificates,
     egressProxy: options.egressProxy,
   });
+  const metrics = createMetrics(Runtime.instance().metricMeter, { namespace, ...options.metrics });
   const gate = new GateReader(client);
   const reporter = new Reporter(async (merchantId, report) => {
     const lastView = async () => await gate.readFresh(merchantId);
-    await reportToMerchant(client, merchantId, report, lastView, options.policy);
+    try {
+      const told =
+        options.notices === undefined || merchantId === OPERATOR_MERCHANT
+          ? report
+          : { ...report, notices: true as const };
+      await reportToMerchant(client, merchantId, told, lastView, options.policy);
+      metrics.reported(entriesOf(report));
+    } catch (error) {
+      metrics.reportFailed();
+      throw error;
+    }
   });
   const shared = {
     connection,
     namespace,
     workflowBundle: options.workflowBundle ?? (await bundleWorkflows({ traces: traces !== undefined })),
     dataConverter: { payloadConverterPath },
+    sinks: metrics.sinks,
     shutdownGraceTime: options.shutdownGraceMs ?? 30_000,
   } satisfies Partial<WorkerOptions>;
   const deliveries = await Worker.create({
@@ -156,6 +188,8 @@ async function startOn(
       reporter,
       secrets: new SecretBox(options.secretKeys),
       sender: traces?.sender(sender) ?? sender,
+      metrics,
+      notices: options.notices && { heldAfterMs: options.notices.heldAfterMs },
     }),
   });
   const merchants = await Worker.create({
@@ -164,7 +198,15 @@ async function startOn(
     // R46: a drain hears by a heartbeat that it must stop.
     maxHeartbeatThrottleInterval: 500,
     activities: {
-      ...createMerchantActivities(client),
+      ...createMerchantActivities({ client, metrics }),
+      ...createNoticeActivities(
+        options.notices?.hook === 'operator' ? operatorWebhook(client) : options.notices?.hook,
+      ),
+      ...createCensusActivities({
+        client,
+        show: options.metrics === undefined ? undefined : metrics.census,
+        isRunning: () => merchants.getState() === 'RUNNING',
+      }),
       ...createBulkActivities({ client, stateOf: async (workflowId) => await stateOf(client, workflowId) }),
     },
   });
@@ -187,6 +229,23 @@ async function startOn(
       await done;
     },
   };
+}
+
+/** One for all workers: it is there already unless this is the first. */
+async function startCensus(client: Client): Promise<void> {
+  await client.workflow.start(CENSUS_WORKFLOW, {
+    workflowId: CENSUS_WORKFLOW_ID,
+    taskQueue: MERCHANT_TASK_QUEUE,
+    workflowIdConflictPolicy: 'USE_EXISTING',
+    staticSummary: 'counts open deliveries and breakers for the metrics',
+  });
+}
+
+function entriesOf(report: Report): number {
+  return Object.values(report).reduce(
+    (sum: number, part) => sum + (Array.isArray(part) ? part.length : 0),
+    0,
+  );
 }
 
 /** R90: as the delivery says itself. */

@@ -1,6 +1,6 @@
 /** The workers as a process of their own; its one argument is {@link WorkerArguments} as JSON. */
 import { destination } from 'pino';
-import { installLogging } from '../../src/logging.ts';
+import { installTelemetry } from '../../src/telemetry.ts';
 import { startWorkers, type WorkersOptions } from '../../src/workers.ts';
 import { temporalOf } from '../temporal.ts';
 
@@ -17,8 +17,8 @@ export interface WorkerArguments extends Pick<
 
 const { keys, bundlePath, logFile, ...options } = JSON.parse(process.argv[2] ?? '') as WorkerArguments;
 // The standard output belongs to the figures.
-if (logFile === undefined) installLogging('error', destination(2));
-else installLogging('info', destination(logFile));
+if (logFile === undefined) installTelemetry({ logLevel: 'error', logTo: destination(2) });
+else installTelemetry({ logLevel: 'info', logTo: destination(logFile) });
 const { done } = await startWorkers({
   ...options,
   ...temporalOf(process.env),

@@ -2,6 +2,7 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { activityInfo, ApplicationFailure, log } from '@temporalio/activity';
 import { signatureHeaders, type SigningSecrets } from '../http/signatures.ts';
+import { OPERATOR_MERCHANT } from '../contract.ts';
 import { openHeaders } from '../custom-headers.ts';
 import type { Sender } from '../http/sender.ts';
 import { askGate, type Endpoint, type GateAnswer } from '../policy/gate.ts';
@@ -13,7 +14,14 @@ import { masked } from './masking.ts';
 import { ownFault } from './own-fault.ts';
 import type { Places } from './places.ts';
 import type { Reporter, ReportParts } from './reporter.ts';
-import type { AttemptRequest, DeliveryActivities, GateRequest, Held } from './types.ts';
+import type {
+  AttemptRequest,
+  AttemptResult,
+  DeliveryActivities,
+  GateRequest,
+  Held,
+  NoticeSettings,
+} from './types.ts';
 
 /** What the deliveries' activities work with. */
 export interface DeliveryDependencies {
@@ -22,6 +30,8 @@ export interface DeliveryDependencies {
   readonly places: Pick<Places, 'take' | 'leave' | 'reserve'>;
   readonly secrets: Pick<SecretBox, 'open'>;
   readonly sender: Pick<Sender, 'post'>;
+  readonly metrics: { deferred(): void; ownFault(): void };
+  readonly notices: NoticeSettings | undefined;
 }
 
 /** After a POST a report is waited for this long, milliseconds; one that is not durable by then rides with a later batch. */
@@ -40,6 +50,11 @@ type Passed = Extract<GateAnswer, { pass: true }>;
  * the endpoint does is a verdict, which is returned. After the POST nothing throws and nothing is sent again.
  */
 export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryActivities {
+  function fault(message: string, cause?: unknown): ApplicationFailure {
+    deps.metrics.ownFault();
+    return ownFault(message, cause);
+  }
+
   /** Asks the gate; a refusal enters the merchant's waiting room before it is told. */
   async function passGate(request: GateRequest): Promise<Passed | Held> {
     const { merchantId, webhookId, call, fastFailures, heldSince, releasedAtVersion, permit, tryNow } =
@@ -48,7 +63,7 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
     const reading =
       permit === undefined ? deps.gate.read(merchantId, releasedAtVersion) : deps.gate.readFresh(merchantId);
     const view = await reading.catch((error: unknown) => {
-      throw ownFault('the state of the merchant cannot be read', error);
+      throw fault('the state of the merchant cannot be read', error);
     });
     const answer = askGate(view, {
       held: heldSince !== undefined,
@@ -60,17 +75,18 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
     if (!tryNow) {
       const place = { webhookId, call, fastFailures, heldSince: since };
       await deps.reporter.hold(merchantId, place).catch((error: unknown) => {
-        throw ownFault('the hold cannot be registered', error);
+        throw fault('the hold cannot be registered', error);
       });
     }
     const { reason, until } = answer;
-    log.info('held', { merchantId, webhookId, reason });
+    log.debug('refused by the gate', { merchantId, webhookId, reason });
     return { type: 'held', reason, since, ...(until === undefined ? {} : { until }) };
   }
 
   /** Isolation of merchants: over the cap an attempt gives its slot back and comes again at a reserved time. */
   function takePlace(merchantId: string, force: boolean, leftMs: number): void {
     if (deps.places.take(merchantId, force)) return;
+    deps.metrics.deferred();
     const waitMs = deps.places.reserve(merchantId, Date.now());
     throw ApplicationFailure.create({
       type: 'MerchantBusy',
@@ -107,7 +123,7 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
 
   async function giveBack(merchantId: string, permit: number): Promise<void> {
     await deps.reporter.tell(merchantId, { unusedPermits: [permit] }, 'now').catch((error: unknown) => {
-      throw ownFault('the permit cannot be given back', error);
+      throw fault('the permit cannot be given back', error);
     });
   }
 
@@ -120,7 +136,7 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
         headers: await openHeaders(deps.secrets, merchantId, endpoint),
       };
     } catch (error) {
-      throw ownFault('the secrets of the endpoint cannot be opened', error);
+      throw fault('the secrets of the endpoint cannot be opened', error);
     }
   }
 
@@ -150,8 +166,14 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
       });
       return masked(verdict, confidential);
     } catch (error) {
-      throw ownFault('the request cannot be made', error);
+      throw fault('the request cannot be made', error);
     }
+  }
+
+  /** A notice about a notice would never end. */
+  function noticesFor(merchantId: string): Pick<AttemptResult, 'notices'> {
+    const { notices } = deps;
+    return notices === undefined || merchantId === OPERATOR_MERCHANT ? {} : { notices };
   }
 
   return {
@@ -159,20 +181,20 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
       const beganAt = performance.now();
       const waitedMs = waitedBefore();
       const { merchantId, webhookId } = request.gate;
+      const notices = noticesFor(merchantId);
       const answer = await passGate(request.gate);
-      if ('type' in answer) return answer;
+      if ('type' in answer) return { ...answer, ...notices };
       takePlace(merchantId, answer.trial !== undefined, request.postWithinMs - waitedMs);
       try {
         const secrets = await openSecrets(merchantId, answer.endpoint);
         const beforePostMs = performance.now() - beganAt;
         if (waitedMs + beforePostMs >= request.postWithinMs) {
           if (answer.trial !== undefined) await giveBack(merchantId, answer.trial);
-          return { type: 'bound-reached' };
+          return { type: 'bound-reached', ...notices };
         }
         // Later, the exchange might outlast the activity's own limit, and a known verdict would be lost.
         const spareMs = activityInfo().startToCloseTimeoutMs - request.timeoutMs;
-        if (beforePostMs > spareMs / 2)
-          throw ownFault(`preparing the POST took ${Math.round(beforePostMs)} ms`);
+        if (beforePostMs > spareMs / 2) throw fault(`preparing the POST took ${Math.round(beforePostMs)} ms`);
         const verdict = await post(answer.endpoint, secrets, webhookId, request);
         log.info('attempt', {
           merchantId,
@@ -186,7 +208,7 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
           address: verdict.address,
         });
         await report(request.gate, answer, verdict);
-        return { type: 'verdict', verdict };
+        return { type: 'verdict', verdict, ...notices };
       } finally {
         deps.places.leave(merchantId);
       }
@@ -194,7 +216,7 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
 
     async sendTest({ merchantId, webhookId, ...request }) {
       const view = await deps.gate.readFresh(merchantId).catch((error: unknown) => {
-        throw ownFault('the state of the merchant cannot be read', error);
+        throw fault('the state of the merchant cannot be read', error);
       });
       if (view?.endpoint === undefined) {
         throw ApplicationFailure.nonRetryable('the merchant has no endpoint', 'NoEndpoint');
@@ -212,7 +234,8 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
 
     async ask(request) {
       const answer = await passGate(request);
-      return 'type' in answer ? answer : { type: 'pass' };
+      const notices = noticesFor(request.merchantId);
+      return 'type' in answer ? { ...answer, ...notices } : { type: 'pass', ...notices };
     },
 
     async leaveRoom({ merchantId, webhookId, permit }) {

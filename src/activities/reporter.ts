@@ -3,7 +3,7 @@ import type { Place } from '../policy/waiting-room.ts';
 import type { Report } from '../workflows/messages.ts';
 
 /** What a report carries beside its number. */
-export type ReportParts = Partial<Omit<Report, 'reporter' | 'sequence'>>;
+export type ReportParts = Partial<Omit<Report, 'reporter' | 'sequence' | 'notices'>>;
 
 /**
  * How soon something must be told, milliseconds: at once for what changes what others may do; later for a success

@@ -1,5 +1,5 @@
 import type { BulkCounts, BulkOrder, BulkSettings } from '../bulk.ts';
-import type { HeldReason } from '../policy/gate.ts';
+import type { Cause, HeldReason } from '../policy/gate.ts';
 import type { Verdict } from '../policy/verdicts.ts';
 import type { Place } from '../policy/waiting-room.ts';
 
@@ -53,13 +53,26 @@ export interface Held {
   readonly until?: number;
 }
 
-export type AttemptResult =
-  | { readonly type: 'verdict'; readonly verdict: Verdict }
-  | Held
-  /** The bound was reached before the POST: nothing was sent. */
-  | { readonly type: 'bound-reached' };
+/** What operators want to be told of. */
+export interface NoticeSettings {
+  /** A delivery that has been held for so long, milliseconds. */
+  readonly heldAfterMs: number;
+}
 
-export type AskResult = { readonly type: 'pass' } | Held;
+interface WithNotices {
+  /** Absent where operators want no notices. */
+  readonly notices?: NoticeSettings;
+}
+
+export type AttemptResult = WithNotices &
+  (
+    | { readonly type: 'verdict'; readonly verdict: Verdict }
+    | Held
+    /** The bound was reached before the POST: nothing was sent. */
+    | { readonly type: 'bound-reached' }
+  );
+
+export type AskResult = WithNotices & ({ readonly type: 'pass' } | Held);
 
 /** A page of wake-ups for held deliveries of one merchant. */
 export interface WakeRequest {
@@ -97,6 +110,55 @@ export interface DeliveryActivities {
 /** Activities on the merchants' task queue. */
 export interface MerchantActivities {
   wake(request: WakeRequest): Promise<WakeResult>;
+}
+
+interface NoticeFrame {
+  /** The same each time that the event is told of; a webhook id. */
+  readonly id: string;
+  /** RFC 3339 in UTC, like all times here. */
+  readonly at: string;
+  readonly merchantId: string;
+}
+
+interface DeliveryFacts extends NoticeFrame {
+  readonly webhookId: string;
+  /** The event type of the webhook. */
+  readonly event: string;
+  readonly paymentId?: string;
+  readonly money: boolean;
+  readonly attempts: number;
+  readonly reason: string;
+  /** In words. */
+  readonly lastAnswer?: string;
+}
+
+/** An event that operators are told of: the JSON of the operator webhook, and what a hook is given. */
+export type Notice =
+  | (NoticeFrame & {
+      readonly type: 'hookladder.breaker_opened';
+      /** When the first trial is due. */
+      readonly until?: string;
+      readonly samples?: number;
+      readonly failed?: number;
+    })
+  | (NoticeFrame &
+      Cause & {
+        readonly type: 'hookladder.breaker_closed';
+        readonly because: string;
+      })
+  | (DeliveryFacts & { readonly type: 'hookladder.delivery_failed' })
+  /** One for a merchant in each such time, however many of its deliveries are held: this is the first. */
+  | (DeliveryFacts & { readonly type: 'hookladder.delivery_held'; readonly heldSince: string });
+
+/** The activity that tells operators, on the merchants' task queue. */
+export interface NoticeActivities {
+  notify(notice: Notice): Promise<void>;
+}
+
+/** The activity that counts, on the merchants' task queue. */
+export interface CensusActivities {
+  /** Counts now and then, for an hour. */
+  takeCensus(): Promise<void>;
 }
 
 /** When a bulk command was given, Unix milliseconds: what came later is not a target, and relative times count from it. */

@@ -9,8 +9,14 @@ import type { MerchantActivities } from './types.ts';
 /** A page that begins later than this after it was due keeps to the pace from then on. */
 const MAKES_UP_MS = 1_000;
 
+/** What the activities of a merchant's entity work with. */
+export interface WakeDependencies {
+  readonly client: Client;
+  readonly metrics: { released(purpose: 'drain' | 'trial'): void };
+}
+
 /** The activities of a merchant's entity. */
-export function createMerchantActivities(client: Client): MerchantActivities {
+export function createMerchantActivities({ client, metrics }: WakeDependencies): MerchantActivities {
   /** @returns whether the delivery was there to be woken. */
   async function wakeOne(merchantId: string, webhookId: string, release: Release): Promise<boolean> {
     try {
@@ -35,7 +41,9 @@ export function createMerchantActivities(client: Client): MerchantActivities {
       for (const { webhookId, call } of page.slice(begin)) {
         if (cancelled.aborted) break;
         const release = { call, version, ...(permit === undefined ? {} : { permit }) };
-        if (!(await wakeOne(merchantId, webhookId, release))) ended += 1;
+        if (await wakeOne(merchantId, webhookId, release))
+          metrics.released(permit === undefined ? 'drain' : 'trial');
+        else ended += 1;
         reached += 1;
         heartbeat(reached);
         await pauseUntil(nextDueAt(), reached, cancelled);

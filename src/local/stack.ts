@@ -3,8 +3,8 @@ import { Client, Connection } from '@temporalio/client';
 import { destination } from 'pino';
 import { Hookladder } from '../client.ts';
 import { SEARCH_ATTRIBUTES } from '../contract.ts';
-import { installLogging } from '../logging.ts';
 import type { PolicyOverrides } from '../policy/policy.ts';
+import { installTelemetry } from '../telemetry.ts';
 import { startWorkers, type RunningWorkers } from '../workers.ts';
 import { isPortTaken } from './free-port.ts';
 import { startLocalServer, type LocalServer } from './server.ts';
@@ -68,7 +68,10 @@ export async function startLocalStack(options: LocalStackOptions): Promise<Local
     options.signal.throwIfAborted();
     await ensureKeysFile(state);
     log('starting the workers …');
-    installLogging('info', destination({ dest: state.workerLogFile, append: false }));
+    installTelemetry({
+      logLevel: 'info',
+      logTo: destination({ dest: state.workerLogFile, append: false }),
+    });
     // A proxy for the outside world has no way back to this machine.
     process.env['no_grpc_proxy'] = HOST;
     const connection = await Promise.race([Connection.connect({ address: server.address }), aborted]);

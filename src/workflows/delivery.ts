@@ -16,7 +16,13 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { defineSearchAttributeKey, type RetryPolicy, type SearchAttributePair } from '@temporalio/common';
-import type { AttemptResult, DeliveryActivities, GateRequest, Held } from '../activities/types.ts';
+import type {
+  AttemptResult,
+  DeliveryActivities,
+  GateRequest,
+  Held,
+  NoticeSettings,
+} from '../activities/types.ts';
 import {
   checkDeliveryInput,
   DELIVERY_TASK_QUEUE,
@@ -47,6 +53,7 @@ import {
 } from '../policy/status.ts';
 import { outcomeUnknown, verdictInWords, type Verdict } from '../policy/verdicts.ts';
 import { asCause, asRedelivery, asRelease } from './message-checks.ts';
+import { metrics } from './metric-sinks.ts';
 import {
   cancelCauseSignal,
   releaseSignal,
@@ -55,6 +62,7 @@ import {
   tryNowUpdate,
   type TryNowOutcome,
 } from './messages.ts';
+import { tellOperators } from './notices.ts';
 import { Undecodable } from './payload-converter.ts';
 
 /** How long after a bound an attempt that was begun before it may still bring its verdict (R24), beside the exchange. */
@@ -132,6 +140,8 @@ interface Hold {
   toldUntil: number | undefined;
   /** R47: how often it has asked by itself. */
   asks: number;
+  /** Operators were told that it lasts long. */
+  isTold: boolean;
 }
 
 interface Pause {
@@ -159,6 +169,8 @@ class DeliveryRun {
   private pause: Pause | undefined;
   private hold: Hold | undefined;
   private calls: GateCalls = noCalls;
+  /** What operators want to be told of, as a worker said last. */
+  private notices: NoticeSettings | undefined;
   /** R48: the permit that the last gate call used. */
   private permitInUse: number | undefined;
 
@@ -175,6 +187,7 @@ class DeliveryRun {
 
   async untilItEnds(): Promise<DeliveryStatus> {
     this.publishAttributesLeftOut();
+    metrics.accepted(this.money);
     try {
       await this.untilDelivered();
     } catch (error) {
@@ -182,10 +195,12 @@ class DeliveryRun {
       throw error;
     } finally {
       const leaves = this.hold !== undefined && this.endedAt !== undefined;
+      const tells = this.state === 'failed' && this.notices !== undefined;
       // Most deliveries have nothing to tidy up, and every promise here costs all of them.
-      if (leaves || !allHandlersFinished()) {
+      if (leaves || tells || !allHandlersFinished()) {
         await CancellationScope.nonCancellable(async () => {
           if (leaves) await this.leaveRoom();
+          if (tells) await this.tellOfFailure();
           await condition(allHandlersFinished);
         });
       }
@@ -304,9 +319,11 @@ class DeliveryRun {
     } catch (error) {
       result = this.whatEnded(error, startedAt);
     }
+    this.notices = result.notices ?? this.notices;
     if (result.type === 'verdict') {
       this.attempts += 1;
       this.lastVerdict = result.verdict;
+      this.measure(result.verdict);
       this.hold = undefined;
     }
     if (result.type === 'held' && !tryNow) this.refused(result);
@@ -404,7 +421,7 @@ class DeliveryRun {
 
   /** R50: notes a refusal; the hold keeps its beginning when the delivery asks again. */
   private refused({ reason, since, until }: Held): void {
-    this.hold ??= { since, reason, until: until ?? Date.now(), toldUntil: until, asks: 0 };
+    this.hold ??= { since, reason, until: until ?? Date.now(), toldUntil: until, asks: 0, isTold: false };
     this.hold.toldUntil = until;
     if (reason !== 'draining') this.hold.reason = reason;
   }
@@ -412,18 +429,70 @@ class DeliveryRun {
   /** R47, R50: waits to be woken, and as a safety net asks by itself now and then, until the gate lets it pass. */
   private async untilReleased(): Promise<void> {
     while (this.hold !== undefined) {
-      const waitMs = Math.min(this.untilNextAsk(this.hold), this.untilBound());
-      this.enter(heldState[this.hold.reason], waitMs);
-      const released = await condition(() => this.calls.released !== undefined, waitMs, {
-        summary: 'held: asks by itself',
-      });
-      if (released) return;
+      if (await this.releasedDuring(this.hold)) return;
       this.failAtBound();
       this.hold.asks += 1;
       const answer = await this.ask();
+      this.notices = answer.notices ?? this.notices;
       if (answer.type === 'pass') return;
       this.refused(answer);
     }
+  }
+
+  /** Until it is to ask by itself; tells operators meanwhile of a hold that has become long. */
+  private async releasedDuring(hold: Hold): Promise<boolean> {
+    const waitMs = Math.min(this.untilNextAsk(hold), this.untilBound());
+    const until = Date.now() + waitMs;
+    this.enter(heldState[hold.reason], waitMs);
+    const tellAt =
+      this.notices === undefined || hold.isTold
+        ? Number.POSITIVE_INFINITY
+        : hold.since + this.notices.heldAfterMs;
+    if (tellAt < until) {
+      if (await this.releasedWithin(tellAt - Date.now(), 'held: tells operators')) return true;
+      hold.isTold = true;
+      await this.tellOfHold(hold);
+    }
+    return await this.releasedWithin(until - Date.now(), 'held: asks by itself');
+  }
+
+  private async releasedWithin(ms: number, summary: string): Promise<boolean> {
+    return await condition(() => this.calls.released !== undefined, Math.max(0, ms), { summary });
+  }
+
+  private async tellOfFailure(): Promise<void> {
+    await tellOperators({
+      id: `delivery-failed.${workflowInfo().runId}`,
+      type: 'hookladder.delivery_failed',
+      ...this.factsToTell(this.reason ?? ''),
+    });
+  }
+
+  /** One for a merchant in each such time: all its deliveries make the same id. */
+  private async tellOfHold({ reason, since }: Hold): Promise<void> {
+    const { heldAfterMs = 1 } = this.notices ?? {};
+    await tellOperators({
+      id: `delivery-held.${this.input.merchantId}.${Math.floor(Date.now() / heldAfterMs)}`,
+      type: 'hookladder.delivery_held',
+      ...this.factsToTell(reason),
+      heldSince: rfc3339(since),
+    });
+  }
+
+  private factsToTell(reason: string) {
+    const { merchantId, webhookId, type: event, paymentId } = this.input;
+    const { money, attempts, lastVerdict } = this;
+    return {
+      at: rfc3339(Date.now()),
+      merchantId,
+      webhookId,
+      event,
+      ...(paymentId === undefined ? {} : { paymentId }),
+      money,
+      attempts,
+      reason,
+      ...(lastVerdict === undefined ? {} : { lastAnswer: verdictInWords(lastVerdict) }),
+    };
   }
 
   /** R47: once soon after the hold began, then rarely; spread so that deliveries do not ask all at once. */
@@ -518,15 +587,37 @@ class DeliveryRun {
     this.endedAt = Date.now();
     this.pause = undefined;
     this.enter(state);
+    metrics.ended(state, this.reason ?? '', this.money, this.endedAt - this.acceptedAt);
   }
 
   /** Takes on a state and tells it to the Temporal UI; a wait is also published as a search attribute if it is long. */
   private enter(state: DeliveryState, waitMs = 0): void {
+    const isNew = state !== this.state;
     this.state = state;
+    if (isNew) this.logState();
     setCurrentDetails(statusInWords(this.status(), this.policy));
     if (waitMs < PUBLISH_WAITS_FROM_MS || state === this.publishedState) return;
     this.publishedState = state;
     upsertSearchAttributes([{ key: stateKey, value: state }]);
+  }
+
+  /** One line for each transition; attempts have their own. */
+  private logState(): void {
+    if (this.state === 'attempting') return;
+    const { merchantId, webhookId, state, attempts, reason, nextAttemptAt, heldUntil } = this.status();
+    log[state === 'failed' ? 'warn' : 'info']('delivery', {
+      merchantId,
+      webhookId,
+      state,
+      attempts,
+      ...(reason === undefined ? {} : { reason }),
+      ...(nextAttemptAt === undefined ? {} : { nextAttemptAt }),
+      ...(heldUntil === undefined ? {} : { heldUntil }),
+    });
+  }
+
+  private measure(verdict: Verdict): void {
+    metrics.attempted(verdict.kind, 'code' in verdict ? verdict.code : '', verdict.durationMs);
   }
 
   private pauseSummary(ladder: 'fast' | 'slow'): string {

@@ -18,14 +18,15 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { defineSearchAttributeKey } from '@temporalio/common';
-import type { MerchantActivities, WakeResult } from '../activities/types.ts';
+import type { MerchantActivities, Notice, WakeResult } from '../activities/types.ts';
 import { GATE_MEMO, merchantWorkflowId } from '../contract.ts';
 import { policyWith, type PolicyOverrides } from '../policy/policy.ts';
 import type { GateView } from '../policy/gate.ts';
 import type { Place } from '../policy/waiting-room.ts';
 import { asCause, asEndpoint, asReport, asRotation } from './message-checks.ts';
 import { breakerState, merchantInWords, merchantStatus } from './merchant-words.ts';
-import { MerchantState, recovered, type MerchantSnapshot } from './merchant-state.ts';
+import { MerchantState, recovered, type MerchantSnapshot, type Transition } from './merchant-state.ts';
+import { metrics } from './metric-sinks.ts';
 import {
   merchantQuery,
   pauseSignal,
@@ -37,6 +38,7 @@ import {
   rotateSecretSignal,
   setEndpointSignal,
 } from './messages.ts';
+import { BreakerNotices } from './notices.ts';
 
 /** The input of a merchant's entity. */
 export interface MerchantInput {
@@ -45,6 +47,8 @@ export interface MerchantInput {
   readonly state?: MerchantSnapshot;
   /** R52: what the gate of an entity that was terminated or lost showed last. */
   readonly lost?: GateView;
+  /** What operators have not been told by the run before; absent where they want no notices. */
+  readonly notices?: readonly Notice[];
   /** Numbers that differ from the published policy; for tests and demos. */
   readonly policy?: PolicyOverrides;
   /** A run ends after this many signals; the default is far under the engine's limit of 10,000. */
@@ -70,14 +74,18 @@ export async function merchantBreaker(input: MerchantInput): Promise<void> {
   const { merchantId } = accept(input);
   const policy = policyWith(input.policy);
   const state = new MerchantState(policy, input.state ?? (input.lost && recovered(input.lost, Date.now())));
-  if (input.lost !== undefined)
-    log.warn('goes on from an entity that was terminated or lost', { merchantId });
+  if (input.lost !== undefined) tellTransition(merchantId, { at: Date.now(), event: 'recovered' });
+  const notices = new BreakerNotices(merchantId, state.view().circuit.state === 'closed', input.notices);
   const endsAt = Date.now() + LONGEST_RUN_MS;
   let signals = 0;
   /** The page of wake-ups under way, to be broken off when the gate closes. */
   let waking: CancellationScope | undefined;
 
   const publish = (): void => {
+    for (const transition of state.takeTransitions()) {
+      tellTransition(merchantId, transition);
+      notices.add(transition, state.view());
+    }
     const view = state.viewIfChanged();
     setCurrentDetails(merchantInWords(state.view(), state.held));
     if (view === undefined) return;
@@ -93,7 +101,7 @@ export async function merchantBreaker(input: MerchantInput): Promise<void> {
     change(now);
     publish();
   };
-  const takers = signalTakers(state);
+  const takers = signalTakers(state, notices);
   const take = (name: string, message: unknown): void => {
     const change = takers.get(name)?.(message);
     if (change !== undefined) return apply(change);
@@ -138,6 +146,7 @@ export async function merchantBreaker(input: MerchantInput): Promise<void> {
 
   // An entity serves until it is terminated: a cancellation from the UI must not lose its room.
   await CancellationScope.nonCancellable(async () => {
+    void tellOperatorsOf(notices);
     while (!runIsLong()) {
       const now = Date.now();
       state.tick(now);
@@ -161,14 +170,26 @@ export async function merchantBreaker(input: MerchantInput): Promise<void> {
   const continueAsNew = makeContinueAsNewFunc<typeof merchantBreaker>({
     memo: { [GATE_MEMO]: state.view() },
   });
-  const { lost: _, ...next } = input;
-  await continueAsNew({ ...next, state: state.snapshot() });
+  const { lost: _, notices: __, ...next } = input;
+  const { left } = notices;
+  await continueAsNew({ ...next, state: state.snapshot(), ...(left === undefined ? {} : { notices: left }) });
+}
+
+/** Beside all else, for as long as the run lasts. */
+async function tellOperatorsOf(notices: BreakerNotices): Promise<never> {
+  for (;;) {
+    await condition(() => notices.hasSome());
+    await notices.tellOldest();
+  }
 }
 
 type Change = (now: number) => void;
 
 /** What each signal changes; `undefined` if its message is malformed. */
-function signalTakers(state: MerchantState): ReadonlyMap<string, (message: unknown) => Change | undefined> {
+function signalTakers(
+  state: MerchantState,
+  notices: BreakerNotices,
+): ReadonlyMap<string, (message: unknown) => Change | undefined> {
   return new Map<string, (message: unknown) => Change | undefined>([
     [
       setEndpointSignal.name,
@@ -188,6 +209,7 @@ function signalTakers(state: MerchantState): ReadonlyMap<string, (message: unkno
       reportSignal.name,
       (message) => {
         const report = asReport(message);
+        if (report?.notices) notices.want();
         return report && ((now) => state.report(report, now));
       },
     ],
@@ -210,6 +232,20 @@ function accept(input: unknown): { readonly merchantId: string } {
     'input must have a merchantId, and the workflow id must be "breaker:" and that id: use the client instead',
     'InvalidMerchantInput',
   );
+}
+
+/** What an operator may have to look at. */
+const alarming: ReadonlySet<Transition['event']> = new Set([
+  'opened',
+  'trial-failed',
+  'permit-lost',
+  'recovered',
+]);
+
+function tellTransition(merchantId: string, transition: Transition): void {
+  const { at: _, event, ...facts } = transition;
+  metrics.transition(event);
+  log[alarming.has(event) ? 'warn' : 'info']('merchant', { merchantId, event, ...facts });
 }
 
 function publishState(view: GateView): void {

@@ -114,6 +114,7 @@ export class MerchantState {
   private known: Omit<MerchantSnapshot, 'room'>;
   private room: WaitingRoom;
   private published: string;
+  private untold: Transition[] = [];
 
   constructor(policy: Policy, snapshot: MerchantSnapshot = nothingKnown) {
     this.policy = policy;
@@ -143,6 +144,13 @@ export class MerchantState {
     this.set({ version: this.known.version + 1 });
     this.published = JSON.stringify(this.view());
     return this.view();
+  }
+
+  /** The transitions since the last time. */
+  takeTransitions(): readonly Transition[] {
+    const transitions = this.untold;
+    this.untold = [];
+    return transitions;
   }
 
   /**
@@ -367,7 +375,9 @@ export class MerchantState {
   }
 
   private note(at: number, event: Transition['event'], facts: Omit<Transition, 'at' | 'event'> = {}): void {
-    this.set({ transitions: [...this.known.transitions, { at, event, ...facts }].slice(-TRANSITIONS) });
+    const transition = { at, event, ...facts };
+    this.untold.push(transition);
+    this.set({ transitions: [...this.known.transitions, transition].slice(-TRANSITIONS) });
   }
 
   private set(change: Partial<MerchantSnapshot>): void {

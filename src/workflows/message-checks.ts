@@ -55,6 +55,7 @@ const reportSchema = v.object({
   holds: listOf(v.object({ webhookId, call: number, fastFailures: number, heldSince: number })),
   left: listOf(webhookId),
   unusedPermits: listOf(number),
+  notices: v.exactOptional(v.literal(true)),
 });
 const releaseSchema = v.object({ call: number, version: number, permit: v.exactOptional(number) });
 const cut = (length: number) =>

@@ -46,6 +46,8 @@ export interface Report {
   readonly left: readonly string[];
   /** R48: permits that will not be used. */
   readonly unusedPermits: readonly number[];
+  /** Operators want to be told when the breaker opens and closes. */
+  readonly notices?: true;
 }
 
 /** A merchant's endpoint as people and tools see it: without what is secret. */

@@ -1,4 +1,4 @@
-import { Client, Connection } from '@temporalio/client';
+import { Client, Connection, WorkflowNotFoundError } from '@temporalio/client';
 import { randomUUID } from 'node:crypto';
 import { inject } from 'vitest';
 import { Hookladder } from '../../src/client.ts';
@@ -56,6 +56,20 @@ export async function startTestWorkers(
     shutdownGraceMs: 5_000,
     ...options,
   });
+}
+
+/** Ends what files leave open on their server: whose worker comes next would go on with it. */
+export async function terminateOpen(temporal: Client): Promise<void> {
+  const query = 'WorkflowType IN ("delivery", "merchantBreaker", "census") AND ExecutionStatus = "Running"';
+  for await (const { workflowId } of temporal.workflow.list({ query })) {
+    // It may end by itself meanwhile.
+    await temporal.workflow
+      .getHandle(workflowId)
+      .terminate()
+      .catch((error: unknown) => {
+        if (!(error instanceof WorkflowNotFoundError)) throw error;
+      });
+  }
 }
 
 /** A merchant id of its own for each test, since the tests share a server. */

@@ -98,6 +98,35 @@ describe('the environment of a worker', () => {
     });
   });
 
+  test('serves metrics where it is told to, and by merchant only if it is told so', async () => {
+    const read = async (more: Record<string, string>) =>
+      await readConfiguration({ ...nothing, HOOKLADDER_SECRET_KEYS: keys, ...more });
+    expect(await read({ HOOKLADDER_METRICS_ADDRESS: '127.0.0.1:9464' })).toMatchObject({
+      metricsAddress: { host: '127.0.0.1', port: 9464 },
+      metrics: { byMerchant: false },
+    });
+    expect(
+      await read({ HOOKLADDER_METRICS_ADDRESS: '[::]:9464', HOOKLADDER_METRICS_BY_MERCHANT: 'true' }),
+    ).toMatchObject({ metricsAddress: { host: '::', port: 9464 }, metrics: { byMerchant: true } });
+  });
+
+  test('sends notices to operators only where it is told to', async () => {
+    const ours = { ...nothing, HOOKLADDER_SECRET_KEYS: keys, HOOKLADDER_NOTICE_HELD_MINUTES: '30' };
+    expect(await readConfiguration(ours)).not.toHaveProperty('notices');
+    expect(await readConfiguration({ ...ours, HOOKLADDER_NOTICES: 'operator' })).toMatchObject({
+      notices: { hook: 'operator', heldAfterMs: 1_800_000 },
+    });
+    const [HOOKLADDER_NOTICES, none] = [join(folder, 'hook.mjs'), join(folder, 'none.mjs')];
+    await writeFile(HOOKLADDER_NOTICES, 'export function notice() {}');
+    await writeFile(none, 'export const other = 1;');
+    expect(await readConfiguration({ ...ours, HOOKLADDER_NOTICES })).toMatchObject({
+      notices: { hook: expect.any(Function) },
+    });
+    await expect(readConfiguration({ ...ours, HOOKLADDER_NOTICES: none })).rejects.toThrow(
+      /HOOKLADDER_NOTICES must be .*none\.mjs: there is no such function/,
+    );
+  });
+
   test('never repeats the address of a proxy, which may have a password', async () => {
     const HOOKLADDER_EGRESS_PROXY = 'http://ann:s3cret@proxy/path';
     const refused = readConfiguration({ ...nothing, HOOKLADDER_SECRET_KEYS: keys, HOOKLADDER_EGRESS_PROXY });
@@ -119,6 +148,13 @@ describe('the environment of a worker', () => {
     ['HOOKLADDER_SHUTDOWN_GRACE_SECONDS', '-1', 'whole number'],
     ['HOOKLADDER_SHUTDOWN_GRACE_SECONDS', '99999', 'at most 3600'],
     ['HOOKLADDER_LOG_LEVEL', 'loud', 'one of trace'],
+    ['HOOKLADDER_METRICS_ADDRESS', '9464', 'an IP address and a port'],
+    ['HOOKLADDER_METRICS_ADDRESS', 'localhost:9464', 'an IP address and a port'],
+    ['HOOKLADDER_METRICS_ADDRESS', '::1:9464', 'an IP address and a port'],
+    ['HOOKLADDER_METRICS_ADDRESS', '127.0.0.1:70000', 'an IP address and a port'],
+    ['HOOKLADDER_METRICS_BY_MERCHANT', 'on', 'true or false'],
+    ['HOOKLADDER_NOTICES', './no/such/hook.mjs', 'must be "operator" or the path of a module'],
+    ['HOOKLADDER_NOTICE_HELD_MINUTES', '0', 'at least 1'],
     ['HOOKLADDER_CONCURRENCY', '5', 'is not known'],
   ])('%s=%s is refused: %s', async (name, value, remedy) => {
     const refusal = await readConfiguration({

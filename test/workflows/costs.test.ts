@@ -11,6 +11,7 @@ import {
   LOOPBACK,
   SECRET_KEYS,
   startTestWorkers,
+  terminateOpen,
   temporalAddress,
   type TestClient,
 } from '../support/stack.ts';
@@ -87,6 +88,8 @@ let place: FatePlace;
 
 beforeAll(async () => {
   client = await connectTestClient();
+  // Their requests would be counted here.
+  await terminateOpen(client.temporal);
   proxy = await startCountingProxy(temporalAddress());
   connection = await Connection.connect({ address: proxy.address });
   workers = await startTestWorkers({ connection: { address: proxy.address } });
