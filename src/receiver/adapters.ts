@@ -126,7 +126,7 @@ export async function nodeBody(request: NodeRequest, limits: Limits): Promise<un
       resolve(new NoBody('body-too-large'));
     });
     request.on('end', () => resolve(chunks.whole()));
-    for (const broken of ['aborted', 'error', 'close']) {
+    for (const broken of ['error', 'close']) {
       request.on(broken, () => resolve(new NoBody('body-incomplete')));
     }
   });

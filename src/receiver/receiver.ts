@@ -198,7 +198,7 @@ function idOf({ id }: WebhookEvent): string {
 }
 
 function fail(): never {
-  throw new Error('asked for by a probe');
+  throw new Error(PROBE_EVENT);
 }
 
 /** The code is told to whoever asks, for the sender shows it to his operators; it says nothing of secrets. */

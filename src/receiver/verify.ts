@@ -172,8 +172,9 @@ function standardKey(secret: string): Uint8Array<ArrayBuffer> | undefined {
 
 function bytesOf(body: unknown): Uint8Array | undefined {
   if (typeof body === 'string') return utf8.encode(body);
-  if (body instanceof ArrayBuffer) return new Uint8Array(body);
-  // Not by instanceof alone: a Buffer of another realm is one too.
+  // Not by instanceof: one of another realm, as in Jest and node:vm, is one too.
+  if (Object.prototype.toString.call(body) === '[object ArrayBuffer]')
+    return new Uint8Array(body as ArrayBuffer);
   return ArrayBuffer.isView(body) ? new Uint8Array(body.buffer, body.byteOffset, body.byteLength) : undefined;
 }
 

@@ -31,6 +31,8 @@ const customHeaders = 'src/custom-headers.ts';
 const customHeaderTests = 'test/client/custom-headers.test.ts';
 const rotationTests = 'test/workflows/rotation.test.ts';
 
+const kitTests = 'test/receiver/adapters.test.ts';
+
 export const mutants: readonly Mutant[] = [
   {
     rule: 'R1',
@@ -400,5 +402,40 @@ export const mutants: readonly Mutant[] = [
     find: "'X-Webhook-Signature': ownSignature(message, secret),",
     replace: "'X-Webhook-Signature': ownSignature(message, nextSecret ?? secret),",
     tests: 'test/http/signatures.test.ts',
+  },
+  {
+    rule: 'R3',
+    file: 'src/receiver/receiver.ts',
+    find: 'return { outcome, status: 503,',
+    replace: 'return { outcome, status: 409,',
+    tests: kitTests,
+  },
+  {
+    rule: 'R61',
+    file: 'src/receiver/verify.ts',
+    find: "if (age > toleranceSeconds) return refused('stale-timestamp');",
+    replace: '',
+    tests: kitTests,
+  },
+  {
+    rule: 'R62',
+    file: 'src/receiver/verify.ts',
+    find: 'genuine.includes(false)',
+    replace: '!genuine.includes(true)',
+    tests: kitTests,
+  },
+  {
+    rule: 'R63',
+    file: 'src/receiver/verify.ts',
+    find: " ${text('x-webhook-signature-next')}",
+    replace: '',
+    tests: kitTests,
+  },
+  {
+    rule: 'R64',
+    file: 'src/receiver/once.ts',
+    find: '      await claim.release();',
+    replace: '      await claim.done();',
+    tests: 'test/receiver/once.test.ts',
   },
 ];
