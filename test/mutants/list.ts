@@ -178,8 +178,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'R62',
     file: 'src/http/signatures.ts',
-    find: "Buffer.from(secret.slice(6), 'base64')",
-    replace: "Buffer.from(secret.slice(6), 'utf8')",
+    find: "createSecretKey(secret.slice(6), 'base64')",
+    replace: "createSecretKey(secret.slice(6), 'utf8')",
     tests: 'test/http/signatures.test.ts',
   },
   {
