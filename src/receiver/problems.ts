@@ -1,5 +1,5 @@
-const proxy = 'If this was a webhook, let your proxy pass its headers on.';
-const clock = "Check this machine's clock; else somebody repeats an old webhook.";
+const proxy = 'Let your proxy pass all headers on.';
+const clock = "Check this machine's clock.";
 
 /** Why a request is not taken for a webhook: the status to answer, what is wrong, what to do. */
 const problems = {
@@ -10,7 +10,7 @@ const problems = {
     'the raw body is gone: it was parsed already',
     'Mount this before any parser, such as express.json(), or keep the bytes as rawBody.',
   ],
-  'not-post': [405, 'webhooks come by POST', 'Nothing: this was no webhook.'],
+  'not-post': [405, 'webhooks come by POST', 'Nothing.'],
   'body-too-large': [413, 'the body is larger than maxBodyBytes', 'Raise it if this was a webhook.'],
   'body-incomplete': [400, 'the connection broke in the body', 'Nothing: it comes again.'],
   'missing-signature': [401, 'there is no signature', proxy],
@@ -24,7 +24,7 @@ const problems = {
   ],
   'stale-timestamp': [401, 'it was signed too long ago', clock],
   'future-timestamp': [401, 'it was signed in the future', clock],
-  'not-json': [400, 'the body is no JSON in UTF-8', 'Ask the sender: the signature is right.'],
+  'not-json': [400, 'the body is no JSON in UTF-8', 'Ask the sender.'],
 } as const satisfies Record<string, readonly [status: number, message: string, remedy: string]>;
 
 /** Stable, machine-readable. */
