@@ -116,7 +116,8 @@ afterAll(async () => {
 });
 
 describe('what a delivery costs: events, requests to Temporal, bytes of history', () => {
-  test.for(FATES)('$name', async (fate) => {
+  // Entities of tests that ran on this server before may add requests to one of them, not to each.
+  test.for(FATES)('$name', { retry: 2 }, async (fate) => {
     const cost = await costOf(place, fate, freshMerchant());
     const expected = costs[fate.name];
     const isNear = Math.abs(cost.bytes - expected.bytes) <= 0.05 * expected.bytes;
