@@ -180,6 +180,7 @@ async function startOn(
   const deliveries = await Worker.create({
     ...shared,
     ...traces?.workerOptions,
+    sinks: { ...shared.sinks, ...traces?.workerOptions.sinks },
     taskQueue: DELIVERY_TASK_QUEUE,
     maxConcurrentActivityTaskExecutions: options.maxConcurrentAttempts ?? 100,
     activities: createDeliveryActivities({
