@@ -15,7 +15,14 @@ import {
 } from './child.ts';
 import type { WorkerArguments } from './processes/worker.ts';
 import { startCountingProxy, type CountingProxy } from './counting-proxy.ts';
-import { connectTo, plainAddressOf, startBenchServer, temporalOf, type BenchServer } from './temporal.ts';
+import {
+  connectTo,
+  ENCRYPTION,
+  plainAddressOf,
+  startBenchServer,
+  temporalOf,
+  type BenchServer,
+} from './temporal.ts';
 
 export const KEYS = `bench:${Buffer.alloc(32, 7).toString('base64')}`;
 export const SECRET = 'a secret of 20 bytes';
@@ -112,6 +119,7 @@ export function hooksOf(client: Client, policy?: PolicyOverrides): Hookladder {
     client,
     connectTimeoutMs: 30_000,
     secretKeys: { keys: KEYS },
+    encryption: ENCRYPTION,
     allowHttp: true,
     allowedNetworks: ['127.0.0.0/8'],
     ...(policy === undefined ? {} : { policy }),

@@ -6,6 +6,8 @@ import { findTemporalBinary } from '../src/local/temporal-binary.ts';
 import type { TemporalConnection } from '../src/workers.ts';
 
 const HOST = '127.0.0.1';
+/** Of payloads: what is measured is the engine and the product on it. */
+export const ENCRYPTION = 'off';
 
 /** The Temporal server that is measured with. */
 export interface BenchServer {

@@ -8,7 +8,8 @@
  *
  * From the environment: PORT, 3000 by default; ALLOW_HTTP=1 and HOOKLADDER_ALLOWED_NETWORKS=127.0.0.0/8 for receivers
  * on this machine; TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE and so on; HOOKLADDER_SECRET_KEYS_FILE with the keys that seal
- * merchants' secrets, the same file that the workers have.
+ * merchants' secrets and HOOKLADDER_ENCRYPTION_KEYS_FILE with those that encrypt payloads, the same files that the workers
+ * have.
  */
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';

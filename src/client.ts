@@ -3,13 +3,17 @@
  * endpoints. It talks to Temporal only.
  */
 import type { TracerProvider } from '@opentelemetry/api';
-import { Client, Connection, WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
+import {
+  Client,
+  Connection,
+  WorkflowExecutionAlreadyStartedError,
+  type ClientOptions,
+} from '@temporalio/client';
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { pMapSettled } from 'p-map';
 import { v7 as uuidv7 } from 'uuid';
 import type { BulkOrder, BulkSettings } from './bulk.ts';
 import { BulkHandle, startBulk } from './client/bulk-handle.ts';
-import { exportDeliveries, type ExportedDelivery, type ExportOptions } from './client/delivery-export.ts';
 import { DeliveryHandle } from './client/delivery-handle.ts';
 import { listDeliveries, type ListedDelivery } from './client/listing.ts';
 import { listMerchants, type ListedMerchant } from './client/merchant-listing.ts';
@@ -18,22 +22,25 @@ import { TemporalCalls } from './client/temporal-calls.ts';
 import { tracedClient } from './client/traced-client.ts';
 import { checkDeliveryInput, checkId, deliveryWorkflowId, type DeliveryInput } from './contract.ts';
 import { acceptedInput, standingOf, startDelivery, type Standing } from './deliveries.ts';
+import { dataConverterOf, encryptionOf, type Encryption } from './encryption/encryption.ts';
 import { IdConflict, InvalidEndpoint, InvalidWebhook } from './errors.ts';
-import { checkExportFilter, checkFilter, visibilityQuery, type DeliveryFilter } from './filter.ts';
+import { checkFilter, visibilityQuery, type DeliveryFilter } from './filter.ts';
 import { AddressGuard, networkProblem, networksOf } from './http/address-guard.ts';
 import type { PolicyOverrides } from './policy/policy.ts';
-import { SecretBox, type KeySource } from './secrets.ts';
+import type { KeySource } from './key-list.ts';
+import { SecretBox } from './secrets.ts';
 
 export * from './errors.ts';
-export { SecretKeyError, type KeySource } from './secrets.ts';
+export { SecretKeyError } from './secrets.ts';
+export { dataConverterOf, type Encryption } from './encryption/encryption.ts';
+export type { EncryptionKey, EncryptionKeys, EncryptionKeySource } from './encryption/keys.ts';
+export type { KeySource };
 export type { Change, EndpointChange, MerchantDescription } from './client/merchant-handle.ts';
 export type { DeliveryHandle, MerchantHandle };
 export type { BulkHandle };
 export type { BulkOrder, BulkProgress, BulkSettings, BulkSkip } from './bulk.ts';
 export type { BreakerFilter, DeliveryFilter, FilterState } from './filter.ts';
 export type { ListedDelivery, ListedMerchant };
-export type { ExportedDelivery, ExportOptions };
-export type { ExportedAttempt } from './client/delivery-export.ts';
 export type { ExportedEndpoint } from './client/exported-endpoint.ts';
 export type { RedeliverOutcome } from './client/delivery-handle.ts';
 export type { Intervention } from './policy/interventions.ts';
@@ -50,10 +57,17 @@ export type { EndpointView, MerchantStatus, TryNowOutcome } from './workflows/me
 /** How the client reaches Temporal and what it may do. */
 export interface HookladderOptions {
   /**
-   * A Temporal client to use. Without one, the connection is made from the environment as all Temporal tools
-   * do: `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_PROFILE`, `TEMPORAL_TLS…`, `TEMPORAL_API_KEY`.
+   * A Temporal client whose connection, namespace and interceptors are used. Without one, the connection is made from
+   * the environment as all Temporal tools do: `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_PROFILE`,
+   * `TEMPORAL_TLS…`, `TEMPORAL_API_KEY`.
    */
   readonly client?: Client;
+  /**
+   * How payloads are encrypted before they go to Temporal; the workers need the same keys. By default
+   * `HOOKLADDER_ENCRYPTION_KEYS_FILE`, `HOOKLADDER_ENCRYPTION_KEYS` or `HOOKLADDER_ENCRYPTION_KEYS_MODULE`, or nothing is
+   * encrypted if `HOOKLADDER_ENCRYPTION` is `off`.
+   */
+  readonly encryption?: Encryption;
   /** Limit of one call to Temporal, milliseconds; 10,000 by default. */
   readonly connectTimeoutMs?: number;
   /** Keys that seal merchants' secrets; by default `HOOKLADDER_SECRET_KEYS` or `HOOKLADDER_SECRET_KEYS_FILE`. */
@@ -108,7 +122,8 @@ export class Hookladder {
 
   /**
    * Connects when first used; nothing is sent before.
-   * @throws TypeError on an unknown option, or on an allowed network that is no CIDR.
+   * @throws TypeError on an unknown option, or on an allowed network that is no CIDR; {@link EncryptionNotConfigured} if
+   *   neither the options nor the environment say how to encrypt; {@link EncryptionKeyError}
    */
   constructor(options: HookladderOptions = {}) {
     const unknown = Object.keys(options).filter((name) => !Object.hasOwn(knownOptions, name));
@@ -117,10 +132,11 @@ export class Hookladder {
         `unknown option ${unknown.join(', ')}; known are ${Object.keys(knownOptions).join(', ')}`,
       );
     }
-    const { client, connection } = options.client ? { client: options.client } : connect();
-    this.ownConnection = connection;
-    const traced = tracedClient(client, options.tracerProvider);
-    this.calls = new TemporalCalls(traced, options.connectTimeoutMs ?? 10_000);
+    const dataConverter = dataConverterOf(options.encryption ?? encryptionOf(process.env));
+    const { own, ...clientOptions } = options.client ? optionsOf(options.client) : connect();
+    this.ownConnection = own;
+    const client = tracedClient(new Client({ ...clientOptions, dataConverter }), options.tracerProvider);
+    this.calls = new TemporalCalls(client, options.connectTimeoutMs ?? 10_000);
     const keys = options.secretKeys ?? keysFromEnvironment();
     this.settings = {
       secrets: keys && new SecretBox(keys),
@@ -183,15 +199,6 @@ export class Hookladder {
   async count(filter: DeliveryFilter = {}): Promise<number> {
     const query = visibilityQuery(checkFilter(filter), Date.now());
     return (await this.calls.call(() => this.calls.client.workflow.count(query))).count;
-  }
-
-  /**
-   * Exports deliveries that have ended, each run with its attempts as Temporal's history has them: evidence in a dispute.
-   * The newest first, any number, for as long as the namespace keeps closed workflows.
-   * @throws {@link InvalidFilter}, also on the state of an open delivery; while iterating {@link TemporalUnavailable}
-   */
-  export(filter: DeliveryFilter = {}, options: ExportOptions = {}): AsyncIterable<ExportedDelivery> {
-    return exportDeliveries(this.calls, checkExportFilter(filter), options);
   }
 
   /** All that belongs to a payment: whatever its merchants and event types. */
@@ -277,19 +284,22 @@ const knownOptions = {
   client: true,
   connectTimeoutMs: true,
   secretKeys: true,
+  encryption: true,
   allowHttp: true,
   allowedNetworks: true,
   tracerProvider: true,
   policy: true,
 } as const satisfies Record<keyof HookladderOptions, true>;
 
-function connect(): { client: Client; connection: Connection } {
+function connect(): ClientOptions & { readonly own: Connection } {
   const { connectionOptions, namespace } = loadClientConnectConfig();
   const connection = Connection.lazy(connectionOptions);
-  return {
-    connection,
-    client: new Client({ connection, ...(namespace === undefined ? {} : { namespace }) }),
-  };
+  return { own: connection, connection, ...(namespace === undefined ? {} : { namespace }) };
+}
+
+function optionsOf({ connection, options }: Client): ClientOptions & { readonly own: undefined } {
+  const { namespace, identity, interceptors, workflow } = options;
+  return { own: undefined, connection, namespace, identity, interceptors, workflow };
 }
 
 function keysFromEnvironment(): KeySource | undefined {

@@ -5,27 +5,23 @@ import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import * as v from 'valibot';
 import type { NoticeHook } from './activities/notices.ts';
+import { CODEC_VARIABLES } from './codec-server/variables.ts';
+import { ConfigurationError } from './configuration-error.ts';
+import { codecOf, encryptionOf, type Encryption } from './encryption/encryption.ts';
 import { networkProblem, networksOf } from './http/address-guard.ts';
 import { proxyProblem } from './http/egress-proxy.ts';
 import { certificatesOf } from './http/tls.ts';
-import { SecretBox, type KeySource } from './secrets.ts';
+import type { KeySource } from './key-list.ts';
+import { SecretBox } from './secrets.ts';
 import { traceProblems, tracesWanted } from './trace-settings.ts';
 import type { TemporalConnection } from './workers.ts';
-
-/** The environment does not say what a worker needs; each line names a variable and the remedy. */
-export class ConfigurationError extends Error {
-  readonly code = 'CONFIGURATION';
-  constructor(problems: readonly string[]) {
-    super(['the worker cannot start:', ...problems.map((problem) => `  ${problem}`)].join('\n'));
-    this.name = 'ConfigurationError';
-  }
-}
 
 /** What a worker takes from its environment. */
 export interface WorkerConfiguration {
   readonly connection: TemporalConnection & { readonly address: string };
   readonly namespace: string;
   readonly secretKeys: KeySource;
+  readonly encryption: Encryption;
   readonly maxConcurrentAttempts: number;
   readonly allowedNetworks: readonly string[];
   readonly trustedCertificates: readonly string[];
@@ -68,6 +64,10 @@ const flag = v.pipe(
 const variables = {
   HOOKLADDER_SECRET_KEYS: v.optional(v.string()),
   HOOKLADDER_SECRET_KEYS_FILE: v.optional(v.string()),
+  HOOKLADDER_ENCRYPTION: v.optional(v.string(), 'on'),
+  HOOKLADDER_ENCRYPTION_KEYS: v.optional(v.string()),
+  HOOKLADDER_ENCRYPTION_KEYS_FILE: v.optional(v.string()),
+  HOOKLADDER_ENCRYPTION_KEYS_MODULE: v.optional(v.string()),
   HOOKLADDER_MAX_CONCURRENT_ATTEMPTS: v.optional(wholeNumber(1, 10_000), '100'),
   HOOKLADDER_ALLOWED_NETWORKS: v.optional(v.string()),
   HOOKLADDER_CA_FILE: v.optional(v.string()),
@@ -94,10 +94,10 @@ const variables = {
 };
 
 /** The variables and their defaults, for people. */
-export const VARIABLES = Object.entries(variables).map(([name, schema]) => ({
-  name,
-  fallback: schema.default ?? 'none',
-}));
+export const VARIABLES = [
+  ...Object.entries(variables).map(([name, schema]) => ({ name, fallback: schema.default ?? 'none' })),
+  ...CODEC_VARIABLES,
+];
 
 /**
  * Reads a worker's environment. Variables that begin with `HOOKLADDER_` and are not known are refused: they
@@ -109,20 +109,22 @@ export async function readConfiguration(environment: NodeJS.ProcessEnv): Promise
     Object.entries(environment).filter(([name, value]) => name.startsWith('HOOKLADDER_') && value !== ''),
   );
   const problems = Object.keys(ours)
-    .filter((name) => !Object.hasOwn(variables, name))
+    .filter((name) => VARIABLES.every((known) => known.name !== name))
     .map((name) => `${name} is not known; known are ${Object.keys(variables).join(', ')}`);
   const parsed = v.safeParse(v.object(variables), ours);
   if (!parsed.success) {
     problems.push(...parsed.issues.map((issue) => `${v.getDotPath(issue)} ${issue.message}`));
   }
   const secretKeys = await readKeySource(ours, problems);
+  const encryption = await readEncryption(ours, problems);
   const allowedNetworks = readNetworks(ours, problems);
   const trustedCertificates = await readCertificates(ours, problems);
   const egressProxy = readProxy(ours, problems);
   const hook = await readNoticeHook(ours, problems);
   const traces = readTraces(environment, problems);
   const temporal = readTemporal(environment, problems);
-  if (!parsed.success || secretKeys === undefined || temporal === undefined || problems.length > 0) {
+  const missing = secretKeys === undefined || encryption === undefined || temporal === undefined;
+  if (!parsed.success || missing || problems.length > 0) {
     throw new ConfigurationError(problems);
   }
   const values = parsed.output;
@@ -130,6 +132,7 @@ export async function readConfiguration(environment: NodeJS.ProcessEnv): Promise
   return {
     ...temporal,
     secretKeys,
+    encryption,
     maxConcurrentAttempts: values.HOOKLADDER_MAX_CONCURRENT_ATTEMPTS,
     allowedNetworks,
     trustedCertificates,
@@ -161,6 +164,20 @@ async function readKeySource(ours: NodeJS.ProcessEnv, problems: string[]): Promi
     return source;
   } catch (error) {
     problems.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+    return undefined;
+  }
+}
+
+async function readEncryption(ours: NodeJS.ProcessEnv, problems: string[]): Promise<Encryption | undefined> {
+  try {
+    const encryption = encryptionOf(ours);
+    await codecOf(encryption).encode([{}]);
+    return encryption;
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    const names = ['KEYS_FILE', 'KEYS', 'KEYS_MODULE'].map((name) => `HOOKLADDER_ENCRYPTION_${name}`);
+    const name = names.find((each) => ours[each] !== undefined);
+    problems.push(message.includes('HOOKLADDER_') || name === undefined ? message : `${name}: ${message}`);
     return undefined;
   }
 }

@@ -81,11 +81,15 @@ export class TemporalUnavailable extends HookladderError {
   }
 }
 
-/** Temporal answers, but no worker took the question. */
+/** Temporal answers, but no worker took the question, or none can go on with the workflow that was asked. */
 export class NoWorker extends HookladderError {
   readonly code = 'NO_WORKER';
-  constructor(cause: unknown) {
-    super('no worker answered in time: is a hookladder worker running for this namespace?', { cause });
+  constructor(cause: unknown, why?: string) {
+    const message =
+      why === undefined
+        ? 'no worker answered in time: is a hookladder worker running for this namespace?'
+        : `no worker can go on with it: ${why}`;
+    super(message, { cause });
   }
 }
 
@@ -135,6 +139,16 @@ export class SecretKeyMissing extends HookladderError {
   constructor() {
     super('no key to seal secrets with: give `secretKeys` to the client or set HOOKLADDER_SECRET_KEYS_FILE');
   }
+}
+
+/** The client is told neither how to encrypt payloads nor that it shall not. */
+export class EncryptionNotConfigured extends HookladderError {
+  readonly code = 'ENCRYPTION_NOT_CONFIGURED';
+}
+
+/** A key that payloads are encrypted with cannot be read, or is not at hand. Its message never carries a key. */
+export class EncryptionKeyError extends HookladderError {
+  readonly code = 'ENCRYPTION_KEY';
 }
 
 /** What lies at the bottom of an error says more than its wrappings. */

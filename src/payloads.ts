@@ -1,5 +1,5 @@
 import type { Client } from '@temporalio/client';
-import type { Payload } from '@temporalio/common';
+import type { Payload, ProtoFailure } from '@temporalio/common';
 
 /** Decodes payloads that the SDK hands out raw; what a stranger sent and cannot be decoded is `undefined`. */
 export async function decodePayloads(
@@ -16,4 +16,20 @@ export async function decodePayloads(
       return undefined;
     }
   });
+}
+
+/** Message and details of a failure that the SDK hands out raw; its message is in a payload, as its details are. */
+export async function readFailure(
+  client: Client,
+  { message, encodedAttributes, applicationFailureInfo }: ProtoFailure,
+): Promise<{ readonly message: string; readonly details: readonly unknown[] }> {
+  const [attributes] = await decodePayloads(client, encodedAttributes ? [encodedAttributes] : []);
+  const encoded =
+    typeof attributes === 'object' && attributes !== null && 'message' in attributes
+      ? attributes.message
+      : undefined;
+  return {
+    message: typeof encoded === 'string' ? encoded : (message ?? 'unknown'),
+    details: await decodePayloads(client, applicationFailureInfo?.details?.payloads),
+  };
 }

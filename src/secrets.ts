@@ -1,5 +1,6 @@
-import { createCipheriv, createDecipheriv, createSecretKey, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { parseKeys, type Key, type KeySource } from './key-list.ts';
 import type { SealedSecret } from './policy/gate.ts';
 
 /** A secret or its key could not be read. Its message never carries either. */
@@ -10,13 +11,6 @@ export class SecretKeyError extends Error {
     this.name = 'SecretKeyError';
   }
 }
-
-/** Where the keys that seal merchants' secrets come from. */
-export type KeySource =
-  /** `id:base64` pairs, separated by commas or lines; each key has 32 bytes; the first one seals. */
-  | { readonly keys: string }
-  /** A file with such pairs. Read anew at each use, so that a rotation needs no restart. */
-  | { readonly keysFile: string };
 
 const PREFIX = 'sealed.v1';
 const IV_BYTES = 12;
@@ -35,9 +29,7 @@ export class SecretBox {
 
   /** @throws {@link SecretKeyError} if no key can be read. */
   async seal(boundTo: string, secret: string): Promise<SealedSecret> {
-    const [first] = await this.keys();
-    if (first === undefined) throw new SecretKeyError('there is no key to seal secrets with');
-    const [id, key] = first;
+    const [{ id, key }] = await this.keys();
     const iv = randomBytes(IV_BYTES);
     const cipher = createCipheriv('aes-256-gcm', key, iv).setAAD(Buffer.from(boundTo));
     const sealed = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()]);
@@ -53,12 +45,12 @@ export class SecretBox {
         'the merchant has a secret that is not sealed: set its endpoint anew through the client',
       );
     }
-    const key = new Map(await this.keys()).get(id);
+    const key = (await this.keys()).find((each) => each.id === id)?.key;
     if (key === undefined)
       throw new SecretKeyError(`the key "${id}" that sealed the merchant's secret is not configured`);
     const bytes = Buffer.from(packed, 'base64url');
     try {
-      const decipher = createDecipheriv('aes-256-gcm', createSecretKey(key), bytes.subarray(0, IV_BYTES))
+      const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, IV_BYTES))
         .setAAD(Buffer.from(boundTo))
         .setAuthTag(bytes.subarray(IV_BYTES, IV_BYTES + TAG_BYTES));
       return (
@@ -69,40 +61,19 @@ export class SecretBox {
     }
   }
 
-  private async keys(): Promise<[id: string, key: Buffer][]> {
-    if ('keys' in this.source) return parseKeys(this.source.keys);
-    const path = this.source.keysFile;
-    const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+  /** A file is read at each use. */
+  private async keys(): Promise<[first: Key, ...older: Key[]]> {
+    const text = 'keys' in this.source ? this.source.keys : await this.readFile(this.source.keysFile);
+    try {
+      return parseKeys(text, 'secret');
+    } catch (error) {
+      throw new SecretKeyError(error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  private async readFile(path: string): Promise<string> {
+    return await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
       throw new SecretKeyError(`the file of secret keys cannot be read (${error.code}): ${path}`);
     });
-    return parseKeys(text);
   }
-}
-
-/**
- * Reads `id:base64` pairs, separated by commas or lines.
- * @throws {@link SecretKeyError} on an empty list, a malformed pair or a key that has not 32 bytes.
- */
-export function parseKeys(text: string): [id: string, key: Buffer][] {
-  const pairs = text
-    .split(/[,\n]/)
-    .map((line) => line.trim())
-    .filter((line) => line !== '');
-  if (pairs.length === 0)
-    throw new SecretKeyError('the list of secret keys is empty: make one with `openssl rand -base64 32`');
-  return pairs.map((pair, index) => {
-    const match = /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/_-]+=*)$/.exec(pair);
-    const key = Buffer.from(match?.[2] ?? '', 'base64');
-    if (match?.[1] === undefined || key.length !== 32) {
-      throw new SecretKeyError(
-        `secret key ${index + 1} must be id:base64 of 32 bytes, such as k1:$(openssl rand -base64 32)`,
-      );
-    }
-    return [match[1], key];
-  });
-}
-
-/** A new random key as an `id:base64` pair. */
-export function newKey(id: string): string {
-  return `${id}:${randomBytes(32).toString('base64')}`;
 }

@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { loadClientConfigProfile } from '@temporalio/envconfig';
 import { VARIABLES } from './configuration.ts';
+import { parseKeys } from './key-list.ts';
 import { TRACE_VARIABLES, tracesWanted } from './trace-settings.ts';
 
 /** A setting, its value, and where that came from. Keys and secrets are never shown. */
@@ -60,11 +62,31 @@ export function settingsInForce(
 function ownSetting(name: string, fallback: string, environment: NodeJS.ProcessEnv): Setting {
   const value = environment[name];
   if (!value) return { name, value: fallback, from: 'default' };
-  return {
-    name,
-    value: name === 'HOOKLADDER_SECRET_KEYS' ? HIDDEN : withoutPassword(value),
-    from: 'environment',
-  };
+  return { name, value: shown(name, value), from: 'environment' };
+}
+
+function shown(name: string, value: string): string {
+  if (name.endsWith('_TOKENS')) return HIDDEN;
+  if (name.endsWith('_KEYS')) return idsOf(value);
+  if (name.endsWith('_KEYS_FILE')) return `${value}: ${idsIn(value)}`;
+  return withoutPassword(value);
+}
+
+function idsIn(path: string): string {
+  try {
+    return idsOf(readFileSync(path, 'utf8'));
+  } catch (error) {
+    return `cannot be read (${error instanceof Error && 'code' in error ? String(error.code) : String(error)})`;
+  }
+}
+
+function idsOf(keys: string): string {
+  try {
+    const ids = parseKeys(keys, 'encryption').map(({ id }) => id);
+    return `${ids.join(', ')} (ids, the newest first; keys are not shown)`;
+  } catch {
+    return '(malformed, not shown)';
+  }
 }
 
 function traces(environment: NodeJS.ProcessEnv): Setting {

@@ -1,5 +1,6 @@
 /** The worker process: reads its environment, starts the workers, ends with them. */
-import { ConfigurationError, readConfiguration, type WorkerConfiguration } from './configuration.ts';
+import { ConfigurationError } from './configuration-error.ts';
+import { readConfiguration, type WorkerConfiguration } from './configuration.ts';
 import { SearchAttributesMissing } from './search-attributes.ts';
 import { installTelemetry } from './telemetry.ts';
 import type { Traces } from './traces.ts';

@@ -26,8 +26,10 @@ import {
   MERCHANT_TASK_QUEUE,
   OPERATOR_MERCHANT,
 } from './contract.ts';
+import { codecOf, type Encryption } from './encryption/encryption.ts';
 import { AddressGuard } from './http/address-guard.ts';
 import { Sender } from './http/sender.ts';
+import type { KeySource } from './key-list.ts';
 import { reportToMerchant } from './merchants.ts';
 import { createMetrics } from './metrics.ts';
 import { operatorWebhook } from './notices.ts';
@@ -35,7 +37,7 @@ import { patientRetry } from './patient-retry.ts';
 import type { DeliveryState } from './policy/status.ts';
 import type { PolicyOverrides } from './policy/policy.ts';
 import { checkSearchAttributes } from './search-attributes.ts';
-import { SecretBox, type KeySource } from './secrets.ts';
+import { SecretBox } from './secrets.ts';
 import type { Traces } from './traces.ts';
 import type { Report } from './workflows/messages.ts';
 
@@ -54,6 +56,8 @@ export interface WorkersOptions {
   readonly namespace: string;
   /** Keys that open merchants' secrets. */
   readonly secretKeys: KeySource;
+  /** How payloads are encrypted; clients need the same keys. */
+  readonly encryption: Encryption;
   /** Attempts under way at once in this process; 100 by default. */
   readonly maxConcurrentAttempts?: number;
   /** Attempts under way at once for one merchant in this process; 8 by default. */
@@ -97,7 +101,10 @@ const ASK_WITHIN_MS = 10_000;
 /** Files are TypeScript in the repository and JavaScript in the published package. */
 const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
 const pathOf = (file: string) => fileURLToPath(new URL(`./workflows/${file}.${extension}`, import.meta.url));
-const payloadConverterPath = pathOf('payload-converter');
+const converterPaths = {
+  payloadConverterPath: pathOf('payload-converter'),
+  failureConverterPath: pathOf('failure-converter'),
+};
 
 /**
  * Bundles the workflows; it takes a second or two and can be shared by many workers.
@@ -110,7 +117,7 @@ export async function bundleWorkflows({ traces = false } = {}): Promise<Workflow
     workflowInterceptorModules: interceptors,
     // Run once and frozen instead of anew for each workflow: the modules of workflows keep no state.
     preloadModules: [pathOf('index'), ...interceptors],
-    payloadConverterPath,
+    ...converterPaths,
     logger: new DefaultLogger('WARN', ({ level, message, meta }) =>
       Runtime.instance().logger.log(level, message, meta),
     ),
@@ -145,7 +152,11 @@ async function startOn(
   options: WorkersOptions,
 ): Promise<RunningWorkers> {
   const { namespace, traces } = options;
-  const client = new Client({ connection: clientConnection, namespace });
+  const codec = codecOf(options.encryption);
+  // A worker without a key to encrypt with could not even tell what is wrong.
+  await codec.encode([{}]);
+  const dataConverter = { payloadCodecs: [codec] };
+  const client = new Client({ connection: clientConnection, namespace, dataConverter });
   await checkSearchAttributes(client);
   if (options.metrics !== undefined) await startCensus(client);
   const sender = new Sender({
@@ -173,7 +184,7 @@ async function startOn(
     connection,
     namespace,
     workflowBundle: options.workflowBundle ?? (await bundleWorkflows({ traces: traces !== undefined })),
-    dataConverter: { payloadConverterPath },
+    dataConverter: { ...dataConverter, ...converterPaths },
     sinks: metrics.sinks,
     shutdownGraceTime: options.shutdownGraceMs ?? 30_000,
   } satisfies Partial<WorkerOptions>;

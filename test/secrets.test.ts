@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { newKey, parseKeys, SecretBox, SecretKeyError } from '../src/secrets.ts';
+import { newKey, parseKeys } from '../src/key-list.ts';
+import { SecretBox, SecretKeyError } from '../src/secrets.ts';
 import type { SealedSecret } from '../src/policy/gate.ts';
 
 const oldKey = newKey('old');
@@ -34,7 +35,14 @@ test.each(['', 'plain text', 'sealed.v1:old', 'sealed.v1:old:AAAA', 'sealed.v1:o
 
 test.each(['', ' , \n', 'noid', 'k1:', 'k1:c2hvcnQ=', `k 1:${'A'.repeat(43)}=`])(
   'the list of keys "%s" is refused',
-  (text) => {
-    expect(() => parseKeys(text)).toThrow(SecretKeyError);
+  async (text) => {
+    expect(() => parseKeys(text, 'secret')).toThrow();
+    await expect(new SecretBox({ keys: text }).seal('m1', 'x')).rejects.toBeInstanceOf(SecretKeyError);
   },
 );
+
+test('a key id that is there twice is refused: the second would never open what the first has sealed', () => {
+  expect(() => parseKeys(`${newKey('a')},${newKey('b')},${newKey('a')}`, 'secret')).toThrow(
+    /"a" is there twice/,
+  );
+});

@@ -5,7 +5,7 @@ import type { PolicyOverrides } from '../../src/policy/policy.ts';
 import { BARE_POST, BARE_SLEEPER, BARE_TASK_QUEUE, type BarePost } from '../bare/messages.ts';
 import type { Reply } from '../child.ts';
 import { manyAtATime, paced } from '../pace.ts';
-import { connectTo, temporalOf } from '../temporal.ts';
+import { connectTo, ENCRYPTION, temporalOf } from '../temporal.ts';
 
 export interface LoadArguments {
   readonly keys: string;
@@ -49,6 +49,7 @@ const hooks = new Hookladder({
   client,
   connectTimeoutMs: 30_000,
   secretKeys: { keys },
+  encryption: ENCRYPTION,
   ...(policy === undefined ? {} : { policy }),
 });
 

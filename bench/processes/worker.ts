@@ -2,7 +2,7 @@
 import { destination } from 'pino';
 import { installTelemetry } from '../../src/telemetry.ts';
 import { startWorkers, type WorkersOptions } from '../../src/workers.ts';
-import { temporalOf } from '../temporal.ts';
+import { ENCRYPTION, temporalOf } from '../temporal.ts';
 
 /** What of the workers' options differs between scenarios. */
 export interface WorkerArguments extends Pick<
@@ -23,6 +23,7 @@ const { done } = await startWorkers({
   ...options,
   ...temporalOf(process.env),
   secretKeys: { keys },
+  encryption: ENCRYPTION,
   allowedNetworks: ['127.0.0.0/8'],
   workflowBundle: { codePath: bundlePath },
   shutdownGraceMs: 1_000,

@@ -2,7 +2,8 @@
  * The relay as a process: hands over what services write into the outbox.
  *
  * From the environment: DATABASE_URL, or PGHOST, PGUSER and so on; OUTBOX_KEEP_DAYS, 7 by default, for rows that were
- * handed over; TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE and so on. SIGTERM and SIGINT end it after the batch under way.
+ * handed over; TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE and so on; HOOKLADDER_ENCRYPTION_KEYS_FILE. SIGTERM and SIGINT end
+ * it after the batch under way.
  */
 import { pino } from 'pino';
 // 'hookladder' when installed

@@ -8,8 +8,8 @@ import {
 import { ApplicationFailure, CancelledFailure, TerminatedFailure, TimeoutFailure } from '@temporalio/common';
 import { deliveryWorkflowId, GATE_MEMO, merchantWorkflowId } from '../contract.ts';
 import { restartDelivery } from '../deliveries.ts';
-import { DeliveryNotFound, InvalidWebhook } from '../errors.ts';
-import { decodePayloads } from '../payloads.ts';
+import { DeliveryNotFound, InvalidWebhook, NoWorker } from '../errors.ts';
+import { readFailure } from '../payloads.ts';
 import { askGate, type Cause, type GateView } from '../policy/gate.ts';
 import { heldState, type DeliveryStatus } from '../policy/status.ts';
 import { cancelCauseSignal, statusQuery, tryNowUpdate, type TryNowOutcome } from '../workflows/messages.ts';
@@ -19,6 +19,9 @@ import { NO_LIMIT, type TemporalCalls } from './temporal-calls.ts';
 const TRY_NOW_LIMIT_MS = 30_000;
 /** `ApplicationErrorCategory.BENIGN` on the wire: an expected bounce, not a fault. */
 const BENIGN = 1;
+
+/** More than follow a workflow task that has failed. */
+const LATEST_EVENTS = 20;
 
 /** R81: what came of a redelivery. */
 export type RedeliverOutcome =
@@ -167,7 +170,28 @@ export class DeliveryHandle {
   }
 
   private async query(): Promise<DeliveryStatus> {
-    return await this.calls.askWorker(() => this.handle().query(statusQuery));
+    try {
+      return await this.calls.askWorker(() => this.handle().query(statusQuery));
+    } catch (error) {
+      throw error instanceof NoWorker ? new NoWorker(error.cause, await this.whyStuck()) : error;
+    }
+  }
+
+  /** R6: what the latest workflow task failed of, if it did: a key that is missing, a bad deploy. */
+  private async whyStuck(): Promise<string | undefined> {
+    const { client } = this.calls;
+    const { history } = await this.calls.call(() =>
+      client.workflowService.getWorkflowExecutionHistoryReverse({
+        namespace: client.options.namespace,
+        execution: { workflowId: this.workflowId },
+        maximumPageSize: LATEST_EVENTS,
+      }),
+    );
+    const latest = history?.events?.find(
+      (event) => event.workflowTaskFailedEventAttributes || event.workflowTaskCompletedEventAttributes,
+    );
+    const failure = latest?.workflowTaskFailedEventAttributes?.failure;
+    return failure ? (await readFailure(client, failure)).message : undefined;
   }
 
   /** Terminated by an operator, or by an execution timeout that whoever started it had set: the rules never do either. */
@@ -204,16 +228,11 @@ export class DeliveryHandle {
         (attempt ?? 0) > 1 && lastFailure && lastFailure.applicationFailureInfo?.category !== BENIGN,
     );
     if (pending === undefined) return undefined;
-    const [details] = await decodePayloads(
-      this.calls.client,
-      pending.lastFailure?.applicationFailureInfo?.details?.payloads,
-    );
+    const { message, details } = await readFailure(this.calls.client, pending.lastFailure ?? {});
+    const [detail] = details;
     const since =
-      typeof details === 'object' && details !== null && 'since' in details ? details.since : undefined;
-    return {
-      message: pending.lastFailure?.message ?? 'unknown',
-      ...(typeof since === 'string' ? { since } : {}),
-    };
+      typeof detail === 'object' && detail !== null && 'since' in detail ? detail.since : undefined;
+    return { message, ...(typeof since === 'string' ? { since } : {}) };
   }
 }
 

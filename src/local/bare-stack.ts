@@ -16,14 +16,23 @@ export async function runBareStack(stateFolder: string | undefined): Promise<num
   });
 }
 
-function howToUse({ address, uiUrl, keysFile, workerLogFile }: LocalStack): string {
+function howToUse({
+  address,
+  uiUrl,
+  codecUrl,
+  keysFile,
+  encryptionKeysFile,
+  workerLogFile,
+}: LocalStack): string {
   return [
     '',
-    `Temporal UI  ${uiUrl}`,
-    `Worker log   ${workerLogFile}`,
+    `Temporal UI   ${uiUrl}`,
+    `Codec server  ${codecUrl}`,
+    `Worker log    ${workerLogFile}`,
     '',
     'In another terminal:',
     `  export TEMPORAL_ADDRESS=${address} HOOKLADDER_SECRET_KEYS_FILE=${keysFile}`,
+    `  export HOOKLADDER_ENCRYPTION_KEYS_FILE=${encryptionKeysFile}`,
     '  export HOOKLADDER_ALLOWED_NETWORKS=127.0.0.0/8,::1/128',
     '',
     'Ctrl-C ends it.',

@@ -174,7 +174,7 @@ class Demo {
 
   private tellTheEnd(): void {
     const { once, screen } = this.options;
-    const { uiUrl, address, keysFile, workerLogFile } = this.stack;
+    const { uiUrl, codecUrl, address, keysFile, encryptionKeysFile, workerLogFile } = this.stack;
     const missing = this.deliveries.missing();
     if (missing.length === 0) screen.say('Every delivery of the demo has met its fate.');
     if (once) return;
@@ -182,11 +182,13 @@ class Demo {
     screen.say(
       [
         'All stays up until Ctrl-C:',
-        `  Temporal UI  ${uiUrl}`,
-        `  worker log   ${fromHere(workerLogFile)}`,
+        `  Temporal UI   ${uiUrl}`,
+        `  codec server  ${codecUrl} (temporal … --codec-endpoint)`,
+        `  worker log    ${fromHere(workerLogFile)}`,
         'To deliver a webhook of your own (it will appear below), in another terminal:',
         `  export TEMPORAL_ADDRESS=${address}`,
         `  export HOOKLADDER_SECRET_KEYS_FILE=${keysFile}`,
+        `  export HOOKLADDER_ENCRYPTION_KEYS_FILE=${encryptionKeysFile}`,
         `  export HOOKLADDER_ALLOWED_NETWORKS=${LOCAL_NETWORKS.join(',')}`,
         '  ALLOW_HTTP=1 npx node examples/service.ts',
         'and call it as README.md shows.',

@@ -24,6 +24,8 @@ export interface LocalServerOptions {
   readonly port?: number;
   /** Port of the web UI. Default: a free one. */
   readonly uiPort?: number;
+  /** Where the web UI has payloads decoded. Default: nowhere. */
+  readonly uiCodecEndpoint?: string;
   /** Leaves the web UI out. Default: false. */
   readonly headless?: boolean;
   /** Keeps the state in this SQLite file, whose folder is created. Default: in memory, lost at the end. */
@@ -141,11 +143,12 @@ interface Place {
 }
 
 function commandLine(
-  { searchAttributes, dynamicConfig = {}, logLevel = 'error' }: LocalServerOptions,
+  { searchAttributes, uiCodecEndpoint, dynamicConfig = {}, logLevel = 'error' }: LocalServerOptions,
   { port, uiPort, namespace, dbFile }: Place & { readonly dbFile: string | undefined },
 ): string[] {
   const args = ['server', 'start-dev', '--ip', HOST, '--port', String(port), '--log-level', logLevel];
   args.push(...(uiPort === undefined ? ['--headless'] : ['--ui-port', String(uiPort)]));
+  if (uiCodecEndpoint !== undefined) args.push('--ui-codec-endpoint', uiCodecEndpoint);
   args.push('--namespace', namespace);
   if (dbFile !== undefined) args.push('--db-filename', dbFile);
   for (const [name, type] of Object.entries(searchAttributes)) {

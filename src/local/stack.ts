@@ -3,12 +3,16 @@ import { Client, Connection } from '@temporalio/client';
 import { destination } from 'pino';
 import { Hookladder } from '../client.ts';
 import { SEARCH_ATTRIBUTES } from '../contract.ts';
+import { openAccess } from '../codec-server/access.ts';
+import { LOOPBACK_NAMES } from '../codec-server/configuration.ts';
+import { startCodecServer, type CodecServer } from '../codec-server/server.ts';
+import { codecOf, dataConverterOf } from '../encryption/encryption.ts';
 import type { PolicyOverrides } from '../policy/policy.ts';
 import { installTelemetry } from '../telemetry.ts';
 import { startWorkers, type RunningWorkers } from '../workers.ts';
 import { isPortTaken } from './free-port.ts';
 import { startLocalServer, type LocalServer } from './server.ts';
-import { ensureKeysFile, prepareStateFolder, type StateFolder } from './state-folder.ts';
+import { ensureKeyFiles, prepareStateFolder, type StateFolder } from './state-folder.ts';
 import { findTemporalBinary } from './temporal-binary.ts';
 
 const HOST = '127.0.0.1';
@@ -17,6 +21,7 @@ export const LOCAL_NETWORKS = ['127.0.0.0/8', '::1/128'];
 /** The ports of Temporal's dev server, which its tools try by themselves. */
 const USUAL_PORT = 7233;
 const USUAL_UI_PORT = 8233;
+const USUAL_CODEC_PORT = 8234;
 /** Attempts under way at a Ctrl-C may take this long to finish. */
 const SHUTDOWN_GRACE_MS = 10_000;
 
@@ -36,11 +41,14 @@ export interface LocalStack {
   /** Host and port of Temporal's frontend. */
   readonly address: string;
   readonly uiUrl: string;
+  /** Where the UI, and `temporal --codec-endpoint`, have payloads decoded. */
+  readonly codecUrl: string;
   readonly namespace: string;
   readonly temporal: Client;
   /** Hands over webhooks; endpoints may be plain http and on this machine. */
   readonly hooks: Hookladder;
   readonly keysFile: string;
+  readonly encryptionKeysFile: string;
   readonly workerLogFile: string;
   /** Resolves with the reason if the server or the workers end and nobody asked for it. */
   readonly lost: Promise<string>;
@@ -62,11 +70,32 @@ export async function startLocalStack(options: LocalStackOptions): Promise<Local
   const aborted = rejectWhenAborted(options.signal);
   // A download cannot be cancelled, so it is left behind.
   const { path } = await Promise.race([findTemporalBinary({ log }), aborted]);
+  await ensureKeyFiles(state);
+  const uiOrigins = new Set<string>();
+  const codecServer = await startStackCodecServer(state, uiOrigins);
+  try {
+    return await startBeside(codecServer, uiOrigins, path, state, options, aborted);
+  } catch (error) {
+    await codecServer.close();
+    throw error;
+  }
+}
+
+async function startBeside(
+  codecServer: CodecServer,
+  uiOrigins: Set<string>,
+  binary: string,
+  state: StateFolder,
+  options: LocalStackOptions,
+  aborted: Promise<never>,
+): Promise<LocalStack> {
+  const { log } = options;
   log('starting the Temporal server …');
-  const server = await startServer(path, state, log);
+  const server = await startServer(binary, state, codecServer.url, log);
+  const uiPort = new URL(uiUrlOf(server)).port;
+  for (const host of [HOST, 'localhost']) uiOrigins.add(`http://${host}:${uiPort}`);
   try {
     options.signal.throwIfAborted();
-    await ensureKeysFile(state);
     log('starting the workers …');
     installTelemetry({
       logLevel: 'info',
@@ -77,7 +106,7 @@ export async function startLocalStack(options: LocalStackOptions): Promise<Local
     const connection = await Promise.race([Connection.connect({ address: server.address }), aborted]);
     // Until this resolves the workers have taken nothing that would have to be finished.
     const workers = await Promise.race([startStackWorkers(server, state, options), aborted]);
-    return stackOf({ server, connection, workers }, state, options);
+    return stackOf({ server, codecServer, connection, workers }, state, options);
   } catch (error) {
     await server.stop();
     throw error;
@@ -87,6 +116,7 @@ export async function startLocalStack(options: LocalStackOptions): Promise<Local
 async function startServer(
   binary: string,
   { dbFile }: StateFolder,
+  uiCodecEndpoint: string,
   log: LocalStackOptions['log'],
 ): Promise<LocalServer> {
   const portTaken = await isPortTaken(HOST, USUAL_PORT);
@@ -94,6 +124,7 @@ async function startServer(
   const server = await startLocalServer({
     binary,
     dbFile,
+    uiCodecEndpoint,
     log,
     searchAttributes: SEARCH_ATTRIBUTES,
     dynamicConfig: {
@@ -110,15 +141,32 @@ async function startServer(
   return server;
 }
 
+/** Open to this machine, as the UI is, and to no page but the UI's. */
+async function startStackCodecServer(
+  { encryptionKeysFile }: StateFolder,
+  origins: ReadonlySet<string>,
+): Promise<CodecServer> {
+  const portTaken = await isPortTaken(HOST, USUAL_CODEC_PORT);
+  return await startCodecServer({
+    codec: codecOf({ keysFile: encryptionKeysFile }),
+    access: openAccess,
+    host: HOST,
+    port: portTaken ? 0 : USUAL_CODEC_PORT,
+    origins,
+    hosts: LOOPBACK_NAMES,
+  });
+}
+
 async function startStackWorkers(
   { address, namespace }: LocalServer,
-  { keysFile }: StateFolder,
+  { keysFile, encryptionKeysFile }: StateFolder,
   { policy }: LocalStackOptions,
 ): Promise<RunningWorkers> {
   return await startWorkers({
     connection: { address },
     namespace,
     secretKeys: { keysFile },
+    encryption: { keysFile: encryptionKeysFile },
     allowedNetworks: LOCAL_NETWORKS,
     shutdownGraceMs: SHUTDOWN_GRACE_MS,
     ...(policy === undefined ? {} : { policy }),
@@ -127,22 +175,25 @@ async function startStackWorkers(
 
 interface Parts {
   readonly server: LocalServer;
+  readonly codecServer: CodecServer;
   readonly connection: Connection;
   readonly workers: RunningWorkers;
 }
 
 function stackOf(
-  { server, connection, workers }: Parts,
-  { keysFile, workerLogFile }: StateFolder,
+  { server, codecServer, connection, workers }: Parts,
+  { keysFile, encryptionKeysFile, workerLogFile }: StateFolder,
   { policy, signal }: LocalStackOptions,
 ): LocalStack {
   const { address, namespace } = server;
-  const temporal = new Client({ connection, namespace });
+  const encryption = { keysFile: encryptionKeysFile };
+  const temporal = new Client({ connection, namespace, dataConverter: dataConverterOf(encryption) });
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
     await workers.shutdown();
     await connection.close();
     await server.stop();
+    await codecServer.close();
   };
   const lost = Promise.withResolvers<string>();
   const tellIfUnwanted = (reason: string): void => {
@@ -156,16 +207,19 @@ function stackOf(
   return {
     address,
     uiUrl: uiUrlOf(server),
+    codecUrl: codecServer.url,
     namespace,
     temporal,
     hooks: new Hookladder({
       client: temporal,
       secretKeys: { keysFile },
+      encryption,
       allowHttp: true,
       allowedNetworks: LOCAL_NETWORKS,
       ...(policy === undefined ? {} : { policy }),
     }),
     keysFile,
+    encryptionKeysFile,
     workerLogFile,
     lost: lost.promise,
     stop: () => (stopping ??= stop()),

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { access, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { newKey, parseKeys } from '../secrets.ts';
+import { newKey, parseKeys } from '../key-list.ts';
 
 /** The folder that should keep the local stack's state cannot be used. */
 export class LocalStateNotUsable extends Error {
@@ -24,6 +24,8 @@ export interface StateFolder {
   readonly dbFile: string;
   /** The keys that seal merchants' secrets. */
   readonly keysFile: string;
+  /** The keys that encrypt payloads. */
+  readonly encryptionKeysFile: string;
   readonly workerLogFile: string;
 }
 
@@ -46,23 +48,29 @@ export async function prepareStateFolder(folder: string = DEFAULT_FOLDER): Promi
   return {
     dbFile: join(path, 'temporal.db'),
     keysFile: join(path, 'secret-keys'),
+    encryptionKeysFile: join(path, 'encryption-keys'),
     workerLogFile: join(path, 'worker.log'),
   };
 }
 
 /**
- * Makes the file of secret keys on the first start and keeps it from then on.
- * @throws {@link LocalStateNotUsable} if the file is there but holds no keys, or cannot be written.
+ * Makes the files of keys on the first start and keeps them from then on.
+ * @throws {@link LocalStateNotUsable} if a file is there but holds no keys, or cannot be written.
  */
-export async function ensureKeysFile({ keysFile }: StateFolder): Promise<void> {
+export async function ensureKeyFiles({ keysFile, encryptionKeysFile }: StateFolder): Promise<void> {
+  await ensureKeysFile(keysFile, 'secret');
+  await ensureKeysFile(encryptionKeysFile, 'encryption');
+}
+
+async function ensureKeysFile(path: string, kind: 'secret' | 'encryption'): Promise<void> {
   try {
-    await writeFile(keysFile, `${newKey('local')}\n`, { flag: 'wx', mode: 0o600 });
+    await writeFile(path, `${newKey('local')}\n`, { flag: 'wx', mode: 0o600 });
   } catch (error) {
-    if (!isAlreadyThere(error)) throw new LocalStateNotUsable(keysFile, error);
-    await readFile(keysFile, 'utf8')
-      .then(parseKeys)
+    if (!isAlreadyThere(error)) throw new LocalStateNotUsable(path, error);
+    await readFile(path, 'utf8')
+      .then((text) => parseKeys(text, kind))
       .catch((unreadable: unknown) => {
-        throw new LocalStateNotUsable(keysFile, unreadable);
+        throw new LocalStateNotUsable(path, unreadable);
       });
   }
 }

@@ -2,10 +2,17 @@ import { defaultPayloadConverter } from '@temporalio/common';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { AttemptResult } from '../../src/activities/types.ts';
 import type { DeliveryHandle, DeliveryStatus } from '../../src/client.ts';
+import { codecOf } from '../../src/encryption/encryption.ts';
 import type { WorkersOptions } from '../../src/workers.ts';
 import { testProxy } from '../support/egress-proxy.ts';
 import { ok, receiver } from '../support/posting.ts';
-import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
+import {
+  connectTestClient,
+  ENCRYPTION,
+  freshMerchant,
+  startTestWorkers,
+  type TestClient,
+} from '../support/stack.ts';
 
 const money = { type: 'payment.status_changed', body: '{"status":"paid"}' };
 const notMoney = { type: 'kyc.status_changed', body: '{"status":"approved"}' };
@@ -48,9 +55,10 @@ async function firstResult({ workflowId }: DeliveryHandle) {
   const completed = events?.find((event) => event.activityTaskCompletedEventAttributes);
   const [payload] = completed?.activityTaskCompletedEventAttributes?.result?.payloads ?? [];
   if (payload === undefined) throw new Error('no activity has completed');
+  const [decoded = payload] = await codecOf(ENCRYPTION).decode([payload]);
   return {
-    bytes: payload.data?.length ?? 0,
-    value: defaultPayloadConverter.fromPayload<AttemptResult>(payload),
+    bytes: decoded.data?.length ?? 0,
+    value: defaultPayloadConverter.fromPayload<AttemptResult>(decoded),
   };
 }
 

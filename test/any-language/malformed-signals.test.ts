@@ -9,6 +9,8 @@ import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } f
 import { json, malformedArguments } from './payloads.ts';
 import { failedWorkflowTasks } from './started-delivery.ts';
 
+const patiently = { timeout: 30_000 };
+
 let client: TestClient;
 let workers: RunningWorkers;
 let receiver: Receiver;
@@ -41,8 +43,8 @@ async function signalByHand(
 /** A delivery that waits, held, in the room of its merchant's entity, since there is no address. */
 async function heldDelivery(merchantId: string): Promise<DeliveryHandle> {
   const { delivery } = await client.hooks.deliver({ merchantId, type: 'kyc.status_changed', body: '{}' });
-  await expect.poll(() => delivery.status()).toMatchObject({ state: 'held-no-endpoint' });
-  await expect.poll(() => client.hooks.merchant(merchantId).describe()).toMatchObject({ held: 1 });
+  await expect.poll(() => delivery.status(), patiently).toMatchObject({ state: 'held-no-endpoint' });
+  await expect.poll(() => client.hooks.merchant(merchantId).describe(), patiently).toMatchObject({ held: 1 });
   return delivery;
 }
 

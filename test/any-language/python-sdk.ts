@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { runProgram } from './run-program.ts';
 
 const VERSION = '1.35.0';
+const CRYPTOGRAPHY = '50.0.2';
 const folder = fileURLToPath(new URL('../../.hookladder/python/', import.meta.url));
 
 /** A Python that has Temporal's SDK, or the reason why there is none. */
@@ -11,9 +12,9 @@ export type PythonSdk = { readonly python: string } | { readonly missing: string
 
 /** Temporal's Python SDK in a virtual environment under `.hookladder/`, made when it is first needed. */
 export async function pythonSdk(): Promise<PythonSdk> {
-  const environment = join(folder, `temporalio-${VERSION}`);
+  const environment = join(folder, `temporalio-${VERSION}-cryptography-${CRYPTOGRAPHY}`);
   const python = join(environment, 'bin', 'python');
-  if (await succeeds(python, ['-c', 'import temporalio.client'])) return { python };
+  if (await succeeds(python, ['-c', 'import temporalio.client, cryptography'])) return { python };
   try {
     await install(environment);
     return { python };
@@ -35,6 +36,7 @@ async function install(environment: string): Promise<void> {
       '--quiet',
       '--disable-pip-version-check',
       `temporalio==${VERSION}`,
+      `cryptography==${CRYPTOGRAPHY}`,
     ]);
     await rm(environment, { recursive: true, force: true });
     await rename(aside, environment);

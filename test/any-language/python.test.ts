@@ -1,9 +1,15 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, type TestContext } from 'vitest';
+import { ENCODING } from '../../src/encryption/codec.ts';
 import type { RunningWorkers } from '../../src/workers.ts';
 import { startReceiver, type Receiver } from '../support/receiver.ts';
 import {
   connectTestClient,
+  ENCRYPTION,
   freshMerchant,
+  PLAIN,
   startTestWorkers,
   temporalAddress,
   type TestClient,
@@ -19,17 +25,22 @@ let client: TestClient;
 let workers: RunningWorkers;
 let receiver: Receiver;
 let sdk: PythonSdk;
+let folder: string;
 
 beforeAll(async () => {
   sdk = await pythonSdk();
   client = await connectTestClient();
-  workers = await startTestWorkers();
+  workers = await startTestWorkers({ encryption: PLAIN });
   receiver = await startReceiver();
+  folder = await mkdtemp(join(tmpdir(), 'hookladder-python-'));
+  await writeFile(join(folder, 'keys'), ENCRYPTION.keys);
+  await writeFile(join(folder, 'hookladder_codec.py'), await documentedProgram('python', 2));
 }, INSTALL_LIMIT_MS);
 afterAll(async () => {
   await workers.shutdown();
   await client.close();
   await receiver.close();
+  await rm(folder, { recursive: true });
 });
 
 /** Runs the Python program of the document; where Python is missing the test is skipped, in CI it fails. */
@@ -37,6 +48,7 @@ async function runDocumented(
   context: TestContext,
   args: string[],
   input: string | Uint8Array,
+  { encrypted = false }: { readonly encrypted?: boolean } = {},
 ): Promise<Ended> {
   if ('missing' in sdk) {
     const reason = `there is no Python with Temporal's SDK: ${sdk.missing}`;
@@ -45,10 +57,24 @@ async function runDocumented(
     console.warn(`skipped: ${reason}`);
     return context.skip(reason);
   }
-  return await runProgram(sdk.python, ['-c', await documentedProgram('python'), ...args], {
+  const program = await documentedProgram('python');
+  return await runProgram(sdk.python, ['-c', encrypted ? withCodec(program) : program, ...args], {
     input,
-    env: { TEMPORAL_ADDRESS: temporalAddress(), PYTHONDONTWRITEBYTECODE: '1' },
+    env: {
+      TEMPORAL_ADDRESS: temporalAddress(),
+      HOOKLADDER_ENCRYPTION_KEYS_FILE: join(folder, 'keys'),
+      PYTHONPATH: folder,
+      PYTHONDONTWRITEBYTECODE: '1',
+    },
   });
+}
+
+/** As the document says. */
+function withCodec(program: string): string {
+  const connecting = 'Client.connect(**target';
+  expect(program).toContain(`${connecting})`);
+  const changed = program.replace(connecting, `${connecting}, data_converter=data_converter()`);
+  return `from hookladder_codec import data_converter\n${changed}`;
 }
 
 describe('the documented Python program', () => {
@@ -110,5 +136,30 @@ describe('the documented Python program', () => {
       'started\nInvalidDeliveryInput: ' +
         'type must be 1 to 128 characters of a-z, 0-9, ".", "_" and "-"; body must be JSON\n',
     );
+  });
+});
+
+describe('the documented codec', () => {
+  test('encrypts what Python hands over, and reads what encrypted workers tell', async (context) => {
+    await workers.shutdown();
+    workers = await startTestWorkers({ encryption: ENCRYPTION });
+    const merchantId = freshMerchant();
+    receiver.answer((_nth, { path }) => (path === '/rejects-all' ? 404 : 200));
+    const merchant = client.hooks.merchant(merchantId);
+    await merchant.setEndpoint({ url: `${receiver.url}encrypted`, secret: 'a secret of 20 bytes' });
+    const body = '{"card":"4242424242424242"}';
+
+    const args = [merchantId, 'evt-1', 'kyc.status_changed', 'pay-7'];
+    const { stdout, stderr } = await runDocumented(context, args, body, { encrypted: true });
+    expect([stderr, stdout]).toEqual(['', 'started\ndelivered in attempt 1\n']);
+    expect(receiver.received.findLast(({ path }) => path === '/encrypted')?.body.toString()).toBe(body);
+    const history = await client.temporal.workflow.getHandle(`delivery:${merchantId}:evt-1`).fetchHistory();
+    const inputs = JSON.stringify(history.events?.[0]?.workflowExecutionStartedEventAttributes?.input);
+    expect(inputs).toContain(Buffer.from(ENCODING).toString('base64'));
+
+    await merchant.setEndpoint({ url: `${receiver.url}rejects-all`, secret: 'a secret of 20 bytes' });
+    const failing = [merchantId, 'evt-2', 'kyc.status_changed', 'pay-7'];
+    const failed = await runDocumented(context, failing, body, { encrypted: true });
+    expect(failed.stdout).toBe('started\nDeliveryFailed: rejected after 1 attempt; last answer: HTTP 404\n');
   });
 });

@@ -7,6 +7,7 @@ import { startReceiver, type Receiver } from '../support/receiver.ts';
 import {
   connectTestClient,
   freshMerchant,
+  PLAIN,
   startTestWorkers,
   temporalAddress,
   type TestClient,
@@ -22,7 +23,7 @@ let commands: string;
 
 beforeAll(async () => {
   client = await connectTestClient();
-  workers = await startTestWorkers();
+  workers = await startTestWorkers({ encryption: PLAIN });
   receiver = await startReceiver();
   commands = await mkdtemp(join(tmpdir(), 'hookladder-cli-'));
   await symlink(inject('temporalBinary'), join(commands, 'temporal'));

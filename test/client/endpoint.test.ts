@@ -15,6 +15,7 @@ import { startNameServer, type NameServer, type Records } from '../support/name-
 import {
   connectTestClient,
   freshMerchant,
+  PLAIN,
   SECRET_KEYS,
   startTestWorkers,
   type TestClient,
@@ -148,8 +149,8 @@ describe('a merchant', () => {
   let client: TestClient;
   let workers: RunningWorkers;
   beforeAll(async () => {
-    client = await connectTestClient();
-    workers = await startTestWorkers();
+    client = await connectTestClient(undefined, PLAIN);
+    workers = await startTestWorkers({ encryption: PLAIN });
   });
   afterAll(async () => {
     await workers.shutdown();

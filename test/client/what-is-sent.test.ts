@@ -7,7 +7,13 @@ import type { RunningWorkers } from '../../src/workers.ts';
 import { documentedProgram } from '../any-language/documented-program.ts';
 import { runProgram } from '../any-language/run-program.ts';
 import { startReceiver, type Received, type Receiver } from '../support/receiver.ts';
-import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
+import {
+  connectTestClient,
+  freshMerchant,
+  PLAIN,
+  startTestWorkers,
+  type TestClient,
+} from '../support/stack.ts';
 
 const OLD = 'the old secret, 24 bytes';
 const NEW = 'the new secret, 24 bytes';
@@ -18,8 +24,8 @@ let workers: RunningWorkers;
 let receiver: Receiver;
 
 beforeAll(async () => {
-  client = await connectTestClient({ fast: { firstPauseMs: 1 } });
-  workers = await startTestWorkers();
+  client = await connectTestClient({ fast: { firstPauseMs: 1 } }, PLAIN);
+  workers = await startTestWorkers({ encryption: PLAIN });
   receiver = await startReceiver();
 });
 afterAll(async () => {

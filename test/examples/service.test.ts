@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { newKey } from '../../src/secrets.ts';
+import { newKey } from '../../src/key-list.ts';
 import type { RunningWorkers } from '../../src/workers.ts';
 import { startReceiver, type Receiver } from '../support/receiver.ts';
 import {

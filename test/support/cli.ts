@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
-import { SECRET_KEYS, temporalAddress } from './stack.ts';
+import { ENCRYPTION, SECRET_KEYS, temporalAddress } from './stack.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 
@@ -48,6 +48,7 @@ export async function buildCli(): Promise<Cli> {
         PATH: process.env['PATH'],
         TEMPORAL_ADDRESS: temporalAddress(),
         HOOKLADDER_SECRET_KEYS: SECRET_KEYS.keys,
+        HOOKLADDER_ENCRYPTION_KEYS: ENCRYPTION.keys,
         HOOKLADDER_ALLOWED_NETWORKS: '127.0.0.0/8',
         ...env,
       },

@@ -1,13 +1,19 @@
 import { Client, Connection, WorkflowNotFoundError } from '@temporalio/client';
 import { randomUUID } from 'node:crypto';
 import { inject } from 'vitest';
-import { Hookladder } from '../../src/client.ts';
+import { dataConverterOf, Hookladder, type Encryption } from '../../src/client.ts';
 import { patientRetry } from '../../src/patient-retry.ts';
 import type { PolicyOverrides } from '../../src/policy/policy.ts';
 import { startWorkers, type RunningWorkers } from '../../src/workers.ts';
 
 /** One key for the whole suite, so that workers started anywhere open what any client sealed. */
 export const SECRET_KEYS = { keys: `test:${Buffer.alloc(32, 7).toString('base64')}` };
+
+/** Likewise for payloads. */
+export const ENCRYPTION = { keys: process.env['HOOKLADDER_ENCRYPTION_KEYS'] ?? '' };
+
+/** For what reads or writes payloads without our codec. */
+export const PLAIN = { decryptOnly: ENCRYPTION };
 
 /** The suite's receivers are on this machine. */
 export const LOOPBACK = ['127.0.0.0/8'];
@@ -27,15 +33,19 @@ export interface TestClient {
 }
 
 /** Connects to the suite's Temporal server. */
-export async function connectTestClient(policy?: PolicyOverrides): Promise<TestClient> {
+export async function connectTestClient(
+  policy?: PolicyOverrides,
+  encryption: Encryption = ENCRYPTION,
+): Promise<TestClient> {
   const connection = await Connection.connect({
     address: temporalAddress(),
     interceptors: [patientRetry()],
   });
-  const temporal = new Client({ connection });
+  const temporal = new Client({ connection, dataConverter: dataConverterOf(encryption) });
   const hooks = new Hookladder({
     client: temporal,
     secretKeys: SECRET_KEYS,
+    encryption,
     allowHttp: true,
     allowedNetworks: LOOPBACK,
     ...(policy === undefined ? {} : { policy }),
@@ -51,6 +61,7 @@ export async function startTestWorkers(
     connection: { address: temporalAddress() },
     namespace: 'default',
     secretKeys: SECRET_KEYS,
+    encryption: ENCRYPTION,
     allowedNetworks: LOOPBACK,
     workflowBundle: { codePath: inject('workflowBundlePath') },
     shutdownGraceMs: 5_000,

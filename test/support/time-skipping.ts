@@ -4,6 +4,7 @@ import { msToTs, tsToMs } from '@temporalio/common/lib/time.js';
 import type { temporal } from '@temporalio/proto';
 import { Hookladder, type DeliveryHandle } from '../../src/client.ts';
 import type { DeliveryInput } from '../../src/contract.ts';
+import { decodePayloads } from '../../src/payloads.ts';
 import type { PolicyOverrides } from '../../src/policy/policy.ts';
 
 type HistoryEvent = temporal.api.history.v1.IHistoryEvent;
@@ -96,7 +97,9 @@ export async function readHistory(client: Client, { workflowId }: DeliveryHandle
   const handle = client.workflow.getHandle(workflowId);
   const { events } = await handle.fetchHistory();
   const { raw, historyLength } = await handle.describe();
-  const timers = (events ?? []).flatMap((event) => timerOf(client, event) ?? []);
+  const timers = (await Promise.all((events ?? []).map((event) => timerOf(client, event)))).filter(
+    (timer) => timer !== undefined,
+  );
   const summarised = (pattern: RegExp) =>
     timers.filter(({ summary }) => pattern.test(summary)).map(({ seconds, at }) => ({ seconds, at }));
   return {
@@ -108,15 +111,18 @@ export async function readHistory(client: Client, { workflowId }: DeliveryHandle
   };
 }
 
-function timerOf(client: Client, event: HistoryEvent): (AskedPause & { summary: string }) | undefined {
+async function timerOf(
+  client: Client,
+  event: HistoryEvent,
+): Promise<(AskedPause & { readonly summary: string }) | undefined> {
   const started = event.timerStartedEventAttributes;
   if (!started) return undefined;
-  const { payloadConverter } = client.options.loadedDataConverter;
   const summary = event.userMetadata?.summary;
+  const [words] = await decodePayloads(client, summary ? [summary] : []);
   return {
     seconds: tsToMs(started.startToFireTimeout) / 1_000,
     at: tsToMs(event.eventTime),
-    summary: summary ? payloadConverter.fromPayload<string>(summary) : '',
+    summary: typeof words === 'string' ? words : '',
   };
 }
 

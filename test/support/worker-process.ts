@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { LOOPBACK, SECRET_KEYS, temporalAddress } from './stack.ts';
+import { ENCRYPTION, LOOPBACK, SECRET_KEYS, temporalAddress } from './stack.ts';
 
 const entry = fileURLToPath(new URL('../../src/worker.ts', import.meta.url));
 
@@ -25,6 +25,7 @@ export async function startWorkerProcess(environment: Record<string, string> = {
       PATH: process.env['PATH'],
       TEMPORAL_ADDRESS: temporalAddress(),
       HOOKLADDER_ALLOWED_NETWORKS: LOOPBACK.join(','),
+      HOOKLADDER_ENCRYPTION_KEYS: ENCRYPTION.keys,
       ...keys,
       ...environment,
     },

@@ -3,9 +3,10 @@ import { Client, Connection } from '@temporalio/client';
 import { Runtime } from '@temporalio/worker';
 import { Hookladder } from '../../src/client.ts';
 import { SEARCH_ATTRIBUTES } from '../../src/contract.ts';
+import { dataConverterOf, encryptionOf } from '../../src/encryption/encryption.ts';
 import { startLocalServer } from '../../src/local/server.ts';
 import { findTemporalBinary } from '../../src/local/temporal-binary.ts';
-import { newKey } from '../../src/secrets.ts';
+import { newKey } from '../../src/key-list.ts';
 import { startWorkers } from '../../src/workers.ts';
 import { NO_BREAKER } from '../support/time-skipping.ts';
 import { LadderStand } from './ladder-stand.ts';
@@ -29,6 +30,7 @@ export async function openLocalStack(
   log: (line: string) => void,
 ): Promise<LocalStack> {
   const secretKeys = { keys: environment['HOOKLADDER_SECRET_KEYS'] ?? newKey('vectors') };
+  const encryption = encryptionOf(environment);
   // The last worker's end ends the native runtime too; if none comes to be, it would keep this process alive.
   const closers: Closer[] = [() => Runtime.instance().shutdown()];
   const close: Closer = async () => {
@@ -38,12 +40,13 @@ export async function openLocalStack(
     const address = environment['TEMPORAL_ADDRESS'] || (await startServer(closers, log));
     const connection = await Connection.connect({ address });
     closers.push(() => connection.close());
-    const client = new Client({ connection });
+    const client = new Client({ connection, dataConverter: dataConverterOf(encryption) });
     log('starting workers');
     const workers = await startWorkers({
       connection: { address },
       namespace: client.options.namespace,
       secretKeys,
+      encryption,
       allowedNetworks: LOOPBACK,
       shutdownGraceMs: 5_000,
     });
@@ -51,6 +54,7 @@ export async function openLocalStack(
     const hooks = new Hookladder({
       client,
       secretKeys,
+      encryption,
       allowHttp: true,
       allowedNetworks: LOOPBACK,
       policy: NO_BREAKER,

@@ -3,8 +3,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ConfigurationError, readConfiguration } from '../../src/configuration.ts';
-import { newKey } from '../../src/secrets.ts';
+import { ConfigurationError } from '../../src/configuration-error.ts';
+import { readConfiguration } from '../../src/configuration.ts';
+import { newKey } from '../../src/key-list.ts';
 import { createAuthority } from '../support/certificates.ts';
 
 const keys = newKey('k1');
@@ -15,18 +16,19 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'hookladder-'));
   const file = join(folder, 'temporal.toml');
   await writeFile(file, '[profile.default]\n');
-  nothing = { TEMPORAL_CONFIG_FILE: file };
+  nothing = { TEMPORAL_CONFIG_FILE: file, HOOKLADDER_ENCRYPTION: 'off' };
 });
 afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
 describe('the environment of a worker', () => {
-  test('has a default for everything but the secret keys', async () => {
+  test('has a default for everything but the secret keys and encryption', async () => {
     expect(await readConfiguration({ ...nothing, HOOKLADDER_SECRET_KEYS: keys })).toEqual({
       connection: { address: 'localhost:7233' },
       namespace: 'default',
       secretKeys: { keys },
+      encryption: 'off',
       maxConcurrentAttempts: 100,
       allowedNetworks: [],
       trustedCertificates: [],
@@ -195,5 +197,70 @@ describe('the environment of a worker', () => {
     await expect(
       readConfiguration({ ...nothing, HOOKLADDER_SECRET_KEYS_FILE: '/nowhere/keys' }),
     ).rejects.toThrow(/HOOKLADDER_SECRET_KEYS_FILE: .*ENOENT.*\/nowhere\/keys/);
+  });
+});
+
+describe('encryption', () => {
+  const [first, second] = [newKey('e1'), newKey('e2')];
+  const configured = async (environment: NodeJS.ProcessEnv) =>
+    await readConfiguration({
+      ...nothing,
+      HOOKLADDER_SECRET_KEYS: keys,
+      HOOKLADDER_ENCRYPTION: '',
+      ...environment,
+    });
+
+  test('takes its keys from a variable, a file or a module', async () => {
+    const [keysFile, keysModule] = [join(folder, 'encryption-keys'), join(folder, 'kms.mjs')];
+    await writeFile(keysFile, `${first}\n${second}\n`);
+    await writeFile(
+      keysModule,
+      `import { createSecretKey } from 'node:crypto';
+       const key = { id: 'kms', key: createSecretKey(Buffer.alloc(32, 1)) };
+       export default async () => ({ newest: async () => key, find: (id) => (id === 'kms' ? key : undefined) });`,
+    );
+    expect(await configured({ HOOKLADDER_ENCRYPTION_KEYS: first })).toMatchObject({
+      encryption: { keys: first },
+    });
+    expect(await configured({ HOOKLADDER_ENCRYPTION_KEYS_FILE: keysFile })).toMatchObject({
+      encryption: { keysFile },
+    });
+    expect(await configured({ HOOKLADDER_ENCRYPTION_KEYS_MODULE: keysModule })).toMatchObject({
+      encryption: { keysModule },
+    });
+  });
+
+  test('off with keys reads what was encrypted', async () => {
+    const environment = { HOOKLADDER_ENCRYPTION: 'off', HOOKLADDER_ENCRYPTION_KEYS: first };
+    expect(await configured(environment)).toMatchObject({ encryption: { decryptOnly: { keys: first } } });
+  });
+
+  test.each<[what: string, environment: NodeJS.ProcessEnv, says: RegExp]>([
+    ['nothing', {}, /no key to encrypt payloads with: .*hookladder keys new.*HOOKLADDER_ENCRYPTION=off/],
+    ['on without keys', { HOOKLADDER_ENCRYPTION: 'on' }, /no key to encrypt payloads with/],
+    [
+      'another word',
+      { HOOKLADDER_ENCRYPTION: 'none' },
+      /HOOKLADDER_ENCRYPTION must be on or off, not "none"/,
+    ],
+    [
+      'two sources',
+      { HOOKLADDER_ENCRYPTION_KEYS: first, HOOKLADDER_ENCRYPTION_KEYS_FILE: '/x' },
+      /HOOKLADDER_ENCRYPTION_KEYS_FILE and HOOKLADDER_ENCRYPTION_KEYS are both set/,
+    ],
+    [
+      'a short key',
+      { HOOKLADDER_ENCRYPTION_KEYS: 'k1:c2hvcnQ=' },
+      /_KEYS: encryption key 1 must be id:base64/,
+    ],
+    ['an id twice', { HOOKLADDER_ENCRYPTION_KEYS: `${first},${first}` }, /_KEYS: .*"e1" is there twice/],
+    ['no file', { HOOKLADDER_ENCRYPTION_KEYS_FILE: '/no/keys' }, /_KEYS_FILE: .*ENOENT.*\/no\/keys/],
+    ['no module', { HOOKLADDER_ENCRYPTION_KEYS_MODULE: '/no/kms.mjs' }, /_KEYS_MODULE: .*\/no\/kms\.mjs/],
+  ])('%s is refused, and no key is printed', async (_, environment, says) => {
+    const refusal = await configured(environment).catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(ConfigurationError);
+    expect(String(refusal)).toMatch(says);
+    expect(String(refusal)).not.toContain(first.slice(3));
+    expect(String(refusal)).not.toContain('c2hvcnQ');
   });
 });

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { SECRET_KEYS, temporalAddress } from '../support/stack.ts';
+import { ENCRYPTION, SECRET_KEYS, temporalAddress } from '../support/stack.ts';
 
 const entry = fileURLToPath(new URL('../../src/worker.ts', import.meta.url));
 
@@ -17,6 +17,7 @@ async function end(environment: Record<string, string>): Promise<End> {
       PATH: process.env['PATH'],
       TEMPORAL_ADDRESS: temporalAddress(),
       HOOKLADDER_SECRET_KEYS: SECRET_KEYS.keys,
+      HOOKLADDER_ENCRYPTION_KEYS: ENCRYPTION.keys,
       ...environment,
     };
     execFile(process.execPath, [entry], { env, timeout: 50_000 }, (error, stdout, stderr) =>
@@ -28,6 +29,11 @@ async function end(environment: Record<string, string>): Promise<End> {
 describe('a worker that cannot start ends with 1 and says why', () => {
   test.each<[what: string, environment: Record<string, string>, says: RegExp]>([
     ['a misspelt variable', { HOOKLADDER_LOGLEVEL: 'info' }, /HOOKLADDER_LOGLEVEL is not known/],
+    [
+      'no word on encryption',
+      { HOOKLADDER_ENCRYPTION_KEYS: '' },
+      /no key to encrypt payloads with.*HOOKLADDER_ENCRYPTION=off/,
+    ],
     ['no Temporal at the address', { TEMPORAL_ADDRESS: '127.0.0.1:1' }, /TEMPORAL_ADDRESS 127\.0\.0\.1:1/],
     ['a namespace that does not exist', { TEMPORAL_NAMESPACE: 'nope' }, /TEMPORAL_NAMESPACE nope/],
   ])('%s', async (_, environment, says) => {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { DeliveryHandle } from '../../src/client.ts';
+import { readFailure } from '../../src/payloads.ts';
 import type { RunningWorkers } from '../../src/workers.ts';
 import { startReceiver, type Receiver } from '../support/receiver.ts';
 import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
@@ -134,8 +135,12 @@ describe('a delivery', () => {
     expect(description.status.name).toBe('FAILED');
     const last = (await historyOf(delivery)).at(-1)?.workflowExecutionFailedEventAttributes?.failure;
     expect(last).toMatchObject({
-      message: 'rejected after 1 attempt; last answer: HTTP 404',
+      message: 'rejected after 1 attempt',
       applicationFailureInfo: { type: 'DeliveryFailed' },
+    });
+    expect(await readFailure(client.temporal, last ?? {})).toMatchObject({
+      message: 'rejected after 1 attempt; last answer: HTTP 404',
+      details: [failed],
     });
   });
 
