@@ -98,6 +98,8 @@ async function startStack(): Promise<void> {
     { timeout: 120_000 },
   );
   uiUrl = /^Temporal UI +(\S+)$/m.exec(printed)?.[1] ?? '';
+  // The suite's own key: the stack has another.
+  delete process.env['HOOKLADDER_ENCRYPTION_KEYS'];
   for (const [, exports = ''] of printed.matchAll(/^ *export (.+)$/gm)) {
     for (const setting of exports.split(' ')) {
       const [name = '', ...value] = setting.split('=');
