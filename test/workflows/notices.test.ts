@@ -70,8 +70,11 @@ describe('notices to the operator webhook', () => {
       .merchant(OPERATOR_MERCHANT)
       .setEndpoint({ url: operator.url, secret: 'the operator’s secret' });
     const merchantId = await merchantThatAnswers(500);
-    await deliverTo(merchantId, 5);
+    const failed = await deliverTo(merchantId, 5);
     await vi.waitFor(() => expect(toldOf(merchantId)).toHaveLength(1), patience);
+    // Their next attempts would open it again.
+    for (const { delivery } of failed) await delivery.cancel();
+    for (const { delivery } of failed) await delivery.result();
     await client.hooks.merchant(merchantId).resetBreaker({ by: 'ann', why: 'mended' });
     await vi.waitFor(() => expect(toldOf(merchantId)).toHaveLength(2), patience);
     const [opened, closed] = toldOf(merchantId);
