@@ -14,6 +14,7 @@ import { certificatesOf } from './http/tls.ts';
 import type { KeySource } from './key-list.ts';
 import { SecretBox } from './secrets.ts';
 import { traceProblems, tracesWanted } from './trace-settings.ts';
+import type { Versioning } from './versioning.ts';
 import type { TemporalConnection } from './workers.ts';
 
 /** What a worker takes from its environment. */
@@ -32,6 +33,8 @@ export interface WorkerConfiguration {
   readonly metricsAddress?: MetricsAddress;
   readonly metrics?: { readonly byMerchant: boolean };
   readonly notices?: { readonly hook: 'operator' | NoticeHook; readonly heldAfterMs: number };
+  /** Present if Temporal is to send tasks to one version of the workers only. */
+  readonly versioning?: Versioning;
   /** Present if deliveries are traced. */
   readonly traces?: { readonly sendTraceparent: boolean };
 }
@@ -86,6 +89,12 @@ const variables = {
   HOOKLADDER_METRICS_BY_MERCHANT: v.optional(flag, 'false'),
   HOOKLADDER_NOTICES: v.optional(v.string()),
   HOOKLADDER_NOTICE_HELD_MINUTES: v.optional(wholeNumber(1, 43_200), '60'),
+  HOOKLADDER_DEPLOYMENT_NAME: v.optional(
+    v.pipe(v.string(), v.regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/, 'must be 1 to 63 of A-Z a-z 0-9 _ -')),
+  ),
+  HOOKLADDER_BUILD_ID: v.optional(
+    v.pipe(v.string(), v.regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/, 'must be 1 to 63 of A-Z a-z 0-9 . _ -')),
+  ),
   HOOKLADDER_LOG_LEVEL: v.optional(
     v.picklist(LOG_LEVELS, `must be one of ${LOG_LEVELS.join(', ')}`),
     'info' satisfies LogLevel,
@@ -122,6 +131,7 @@ export async function readConfiguration(environment: NodeJS.ProcessEnv): Promise
   const egressProxy = readProxy(ours, problems);
   const hook = await readNoticeHook(ours, problems);
   const traces = readTraces(environment, problems);
+  const versioning = readVersioning(ours, problems);
   const temporal = readTemporal(environment, problems);
   const missing = secretKeys === undefined || encryption === undefined || temporal === undefined;
   if (!parsed.success || missing || problems.length > 0) {
@@ -145,6 +155,7 @@ export async function readConfiguration(environment: NodeJS.ProcessEnv): Promise
     ...(metricsAddress === undefined
       ? {}
       : { metricsAddress, metrics: { byMerchant: values.HOOKLADDER_METRICS_BY_MERCHANT } }),
+    ...(versioning === undefined ? {} : { versioning }),
     ...(traces ? { traces: { sendTraceparent: values.HOOKLADDER_SEND_TRACEPARENT } } : {}),
   };
 }
@@ -239,6 +250,19 @@ function readProxy(
   const problem = proxyProblem(text);
   if (problem === undefined) return new URL(text);
   problems.push(`HOOKLADDER_EGRESS_PROXY ${problem}`);
+  return undefined;
+}
+
+function readVersioning(
+  { HOOKLADDER_DEPLOYMENT_NAME: deploymentName, HOOKLADDER_BUILD_ID: buildId }: NodeJS.ProcessEnv,
+  problems: string[],
+): Versioning | undefined {
+  if (deploymentName !== undefined) {
+    return { deploymentName, ...(buildId === undefined ? {} : { buildId }) };
+  }
+  if (buildId !== undefined) {
+    problems.push('HOOKLADDER_BUILD_ID needs HOOKLADDER_DEPLOYMENT_NAME: set it, or leave both out');
+  }
   return undefined;
 }
 

@@ -39,6 +39,7 @@ import type { PolicyOverrides } from './policy/policy.ts';
 import { checkSearchAttributes } from './search-attributes.ts';
 import { SecretBox } from './secrets.ts';
 import type { Traces } from './traces.ts';
+import { deploymentOptions, tellWhetherCurrent, versionOf, type Versioning } from './versioning.ts';
 import type { Report } from './workflows/messages.ts';
 
 /** Workflow code, bundled beforehand. */
@@ -84,6 +85,11 @@ export interface WorkersOptions {
   readonly metrics?: { readonly byMerchant: boolean };
   /** Whom operators are told by, and after how long of a delivery that is held, milliseconds. Without it, nobody is told. */
   readonly notices?: { readonly hook: 'operator' | NoticeHook; readonly heldAfterMs: number };
+  /**
+   * Temporal sends tasks to the version that was made current; without this, to any worker. A version that nobody has made
+   * current gets none.
+   */
+  readonly versioning?: Versioning;
   /** Made beforehand by {@link bundleWorkflows}, for traces with them; otherwise made now. */
   readonly workflowBundle?: WorkflowBundleOption;
 }
@@ -109,14 +115,18 @@ const converterPaths = {
 /**
  * Bundles the workflows; it takes a second or two and can be shared by many workers.
  * @param traces - for workers that trace; others do without what it takes.
+ * @param workflowsPath - a module whose workflows are to run instead of the product's own.
  */
-export async function bundleWorkflows({ traces = false } = {}): Promise<WorkflowBundleOption> {
+export async function bundleWorkflows({
+  traces = false,
+  workflowsPath = pathOf('index'),
+} = {}): Promise<WorkflowBundleOption> {
   const interceptors = traces ? [pathOf('traces')] : [];
   const { code } = await bundleWorkflowCode({
-    workflowsPath: pathOf('index'),
+    workflowsPath,
     workflowInterceptorModules: interceptors,
     // Run once and frozen instead of anew for each workflow: the modules of workflows keep no state.
-    preloadModules: [pathOf('index'), ...interceptors],
+    preloadModules: [workflowsPath, ...interceptors],
     ...converterPaths,
     logger: new DefaultLogger('WARN', ({ level, message, meta }) =>
       Runtime.instance().logger.log(level, message, meta),
@@ -180,10 +190,13 @@ async function startOn(
       throw error;
     }
   });
+  const workflowBundle = options.workflowBundle ?? (await bundleWorkflows({ traces: traces !== undefined }));
+  const version = options.versioning && (await versionOf(options.versioning, workflowBundle));
   const shared = {
     connection,
     namespace,
-    workflowBundle: options.workflowBundle ?? (await bundleWorkflows({ traces: traces !== undefined })),
+    workflowBundle,
+    ...(version && deploymentOptions(version)),
     dataConverter: { ...dataConverter, ...converterPaths },
     sinks: metrics.sinks,
     shutdownGraceTime: options.shutdownGraceMs ?? 30_000,
@@ -222,6 +235,7 @@ async function startOn(
       ...createBulkActivities({ client, stateOf: async (workflowId) => await stateOf(client, workflowId) }),
     },
   });
+  if (version !== undefined) await tellWhetherCurrent(client, version);
   const workers = [deliveries, merchants];
   const stop = () =>
     workers.filter((worker) => worker.getState() === 'RUNNING').forEach((worker) => worker.shutdown());

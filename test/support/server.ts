@@ -36,7 +36,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   };
 }
 
-async function startTestServer(binary: string): Promise<LocalServer> {
+/** A server as the suite's, for a file that needs one of its own. */
+export async function startTestServer(binary: string): Promise<LocalServer> {
   return await startLocalServer({
     binary,
     headless: true,

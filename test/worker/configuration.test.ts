@@ -74,6 +74,22 @@ describe('the environment of a worker', () => {
     });
   });
 
+  test('is one version of several only where it is told so', async () => {
+    const ours = { ...nothing, HOOKLADDER_SECRET_KEYS: keys, HOOKLADDER_ENCRYPTION: 'off' };
+    const named = { ...ours, HOOKLADDER_DEPLOYMENT_NAME: 'hookladder' };
+    expect(await readConfiguration(named)).toMatchObject({ versioning: { deploymentName: 'hookladder' } });
+    expect(await readConfiguration({ ...named, HOOKLADDER_BUILD_ID: '0.2.0-rc.1' })).toMatchObject({
+      versioning: { deploymentName: 'hookladder', buildId: '0.2.0-rc.1' },
+    });
+    await expect(readConfiguration({ ...ours, HOOKLADDER_BUILD_ID: '0.2.0' })).rejects.toThrow(
+      'HOOKLADDER_BUILD_ID needs HOOKLADDER_DEPLOYMENT_NAME',
+    );
+    // Temporal writes a version as name and build id with a dot or a colon between.
+    await expect(readConfiguration({ ...ours, HOOKLADDER_DEPLOYMENT_NAME: 'hook.ladder' })).rejects.toThrow(
+      'HOOKLADDER_DEPLOYMENT_NAME must be 1 to 63 of A-Z a-z 0-9 _ -',
+    );
+  });
+
   test('R3 R72 allows networks that are not public by their CIDRs', async () => {
     expect(
       await readConfiguration({
