@@ -14,6 +14,7 @@ import { pMapSettled } from 'p-map';
 import { v7 as uuidv7 } from 'uuid';
 import type { BulkOrder, BulkSettings } from './bulk.ts';
 import { BulkHandle, startBulk } from './client/bulk-handle.ts';
+import { exportDeliveries, type ExportedDelivery, type ExportOptions } from './client/delivery-export.ts';
 import { DeliveryHandle } from './client/delivery-handle.ts';
 import { listDeliveries, type ListedDelivery } from './client/listing.ts';
 import { listMerchants, type ListedMerchant } from './client/merchant-listing.ts';
@@ -24,7 +25,7 @@ import { checkDeliveryInput, checkId, deliveryWorkflowId, type DeliveryInput } f
 import { acceptedInput, standingOf, startDelivery, type Standing } from './deliveries.ts';
 import { dataConverterOf, encryptionOf, type Encryption } from './encryption/encryption.ts';
 import { IdConflict, InvalidEndpoint, InvalidWebhook } from './errors.ts';
-import { checkFilter, visibilityQuery, type DeliveryFilter } from './filter.ts';
+import { checkExportFilter, checkFilter, visibilityQuery, type DeliveryFilter } from './filter.ts';
 import { AddressGuard, networkProblem, networksOf } from './http/address-guard.ts';
 import type { PolicyOverrides } from './policy/policy.ts';
 import type { KeySource } from './key-list.ts';
@@ -41,6 +42,8 @@ export type { BulkHandle };
 export type { BulkOrder, BulkProgress, BulkSettings, BulkSkip } from './bulk.ts';
 export type { BreakerFilter, DeliveryFilter, FilterState } from './filter.ts';
 export type { ListedDelivery, ListedMerchant };
+export type { ExportedDelivery, ExportOptions };
+export type { ExportedAttempt } from './client/delivery-export.ts';
 export type { ExportedEndpoint } from './client/exported-endpoint.ts';
 export type { RedeliverOutcome } from './client/delivery-handle.ts';
 export type { Intervention } from './policy/interventions.ts';
@@ -199,6 +202,15 @@ export class Hookladder {
   async count(filter: DeliveryFilter = {}): Promise<number> {
     const query = visibilityQuery(checkFilter(filter), Date.now());
     return (await this.calls.call(() => this.calls.client.workflow.count(query))).count;
+  }
+
+  /**
+   * Exports deliveries that have ended, each run with its attempts as Temporal's history has them: evidence in a dispute.
+   * The newest first, any number, for as long as the namespace keeps closed workflows.
+   * @throws {@link InvalidFilter}, also on the state of an open delivery; while iterating {@link TemporalUnavailable}
+   */
+  export(filter: DeliveryFilter = {}, options: ExportOptions = {}): AsyncIterable<ExportedDelivery> {
+    return exportDeliveries(this.calls, checkExportFilter(filter), options);
   }
 
   /** All that belongs to a payment: whatever its merchants and event types. */

@@ -21,11 +21,11 @@ export const OPEN_STATES = [
   'held-paused',
   'own-fault',
 ] as const satisfies DeliveryState[];
-const endStates = ['delivered', 'failed', 'cancelled'] as const satisfies DeliveryState[];
+export const END_STATES = ['delivered', 'failed', 'cancelled'] as const satisfies DeliveryState[];
 const heldStates = ['held-breaker', 'held-no-endpoint', 'held-paused'] as const satisfies DeliveryState[];
 
 /** The states of R90, and `open` and `held` for all that are. */
-export const FILTER_STATES = [...OPEN_STATES, ...endStates, 'open', 'held'] as const;
+export const FILTER_STATES = [...OPEN_STATES, ...END_STATES, 'open', 'held'] as const;
 export type FilterState = (typeof FILTER_STATES)[number];
 
 /** What is left out is not asked for. Times are RFC 3339, or how long ago: `90s`, `30m`, `24h`, `7d`. */
@@ -84,6 +84,16 @@ export const breakerFilterSchema = v.strictObject({
 /** @throws {@link InvalidFilter} that names each field and the remedy. */
 export function checkFilter(filter: unknown): DeliveryFilter {
   const result = v.safeParse(deliveryFilterSchema(), filter, { abortPipeEarly: true });
+  if (!result.success) throw new InvalidFilter(problemsOf(result.issues));
+  return result.output;
+}
+
+/**
+ * A filter of deliveries that have ended.
+ * @throws {@link InvalidFilter} that names each field and the remedy.
+ */
+export function checkExportFilter(filter: unknown): DeliveryFilter {
+  const result = v.safeParse(deliveryFilterSchema(END_STATES), filter, { abortPipeEarly: true });
   if (!result.success) throw new InvalidFilter(problemsOf(result.issues));
   return result.output;
 }

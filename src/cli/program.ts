@@ -7,6 +7,7 @@ import { breakerCommand } from './breakers.ts';
 import { bulkCommand } from './bulk.ts';
 import { deliveryCommands } from './deliveries.ts';
 import { EXIT, EXIT_HELP } from './exit-codes.ts';
+import { exportCommand } from './export.ts';
 import { listenCommand } from './listen.ts';
 import { merchantCommand } from './merchants.ts';
 import { positive } from './options.ts';
@@ -35,6 +36,7 @@ const program = new Command('hookladder')
 
 const commands: CommandUnknownOpts[] = [
   ...deliveryCommands(),
+  exportCommand(),
   merchantCommand(),
   breakerCommand(),
   bulkCommand(),
