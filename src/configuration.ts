@@ -5,6 +5,7 @@ import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import * as v from 'valibot';
 import type { NoticeHook } from './activities/notices.ts';
+import { bundleHeader, bundleName } from './bundle-file.ts';
 import { CODEC_VARIABLES } from './codec-server/variables.ts';
 import { ConfigurationError } from './configuration-error.ts';
 import { codecOf, encryptionOf, type Encryption } from './encryption/encryption.ts';
@@ -14,6 +15,7 @@ import { certificatesOf } from './http/tls.ts';
 import type { KeySource } from './key-list.ts';
 import { SecretBox } from './secrets.ts';
 import { traceProblems, tracesWanted } from './trace-settings.ts';
+import { VERSION } from './version.ts';
 import type { Versioning } from './versioning.ts';
 import type { TemporalConnection } from './workers.ts';
 
@@ -30,17 +32,23 @@ export interface WorkerConfiguration {
   readonly shutdownGraceMs: number;
   readonly logLevel: LogLevel;
   /** Where metrics are served; absent if they are not. */
-  readonly metricsAddress?: MetricsAddress;
+  readonly metricsAddress?: ListenAddress;
   readonly metrics?: { readonly byMerchant: boolean };
   readonly notices?: { readonly hook: 'operator' | NoticeHook; readonly heldAfterMs: number };
   /** Present if Temporal is to send tasks to one version of the workers only. */
   readonly versioning?: Versioning;
+  /** Where probes are answered; absent if they are not. */
+  readonly healthAddress?: ListenAddress;
+  /** Workflow code that was bundled beforehand, by the path of its file. */
+  readonly workflowBundle?: { readonly codePath: string };
+  readonly maxCachedWorkflows: number;
+  readonly acceptShortRetention: boolean;
   /** Present if deliveries are traced. */
   readonly traces?: { readonly sendTraceparent: boolean };
 }
 
-/** Where the metrics of a process are to be fetched: an IP address of this machine, and a port. */
-export interface MetricsAddress {
+/** Where a process listens: an IP address of this machine, and a port. */
+export interface ListenAddress {
   readonly host: string;
   readonly port: number;
 }
@@ -64,6 +72,16 @@ const flag = v.pipe(
   v.transform((text) => text === 'true'),
 );
 
+const listenAddress = (port: number) =>
+  v.pipe(
+    v.string(),
+    v.transform(addressOf),
+    v.check(
+      (address) => address !== undefined,
+      `must be an IP address and a port, such as 127.0.0.1:${port}, 0.0.0.0:${port} or [::]:${port}`,
+    ),
+  );
+
 const variables = {
   HOOKLADDER_SECRET_KEYS: v.optional(v.string()),
   HOOKLADDER_SECRET_KEYS_FILE: v.optional(v.string()),
@@ -76,16 +94,14 @@ const variables = {
   HOOKLADDER_CA_FILE: v.optional(v.string()),
   HOOKLADDER_EGRESS_PROXY: v.optional(v.string()),
   HOOKLADDER_SHUTDOWN_GRACE_SECONDS: v.optional(wholeNumber(1, 3_600), '30'),
-  HOOKLADDER_METRICS_ADDRESS: v.optional(
-    v.pipe(
-      v.string(),
-      v.transform(addressOf),
-      v.check(
-        (address) => address !== undefined,
-        'must be an IP address and a port, such as 127.0.0.1:9464, 0.0.0.0:9464 or [::]:9464',
-      ),
-    ),
+  HOOKLADDER_MAX_CACHED_WORKFLOWS: v.optional(wholeNumber(10, 100_000), '500'),
+  HOOKLADDER_WORKFLOW_BUNDLE: v.optional(v.string()),
+  HOOKLADDER_SHORT_RETENTION: v.optional(
+    v.picklist(['refuse', 'accept'], 'must be refuse or accept'),
+    'refuse',
   ),
+  HOOKLADDER_HEALTH_ADDRESS: v.optional(listenAddress(9465)),
+  HOOKLADDER_METRICS_ADDRESS: v.optional(listenAddress(9464)),
   HOOKLADDER_METRICS_BY_MERCHANT: v.optional(flag, 'false'),
   HOOKLADDER_NOTICES: v.optional(v.string()),
   HOOKLADDER_NOTICE_HELD_MINUTES: v.optional(wholeNumber(1, 43_200), '60'),
@@ -132,6 +148,7 @@ export async function readConfiguration(environment: NodeJS.ProcessEnv): Promise
   const hook = await readNoticeHook(ours, problems);
   const traces = readTraces(environment, problems);
   const versioning = readVersioning(ours, problems);
+  const workflowBundle = await readBundle(ours, problems, traces);
   const temporal = readTemporal(environment, problems);
   const missing = secretKeys === undefined || encryption === undefined || temporal === undefined;
   if (!parsed.success || missing || problems.length > 0) {
@@ -139,6 +156,7 @@ export async function readConfiguration(environment: NodeJS.ProcessEnv): Promise
   }
   const values = parsed.output;
   const metricsAddress = values.HOOKLADDER_METRICS_ADDRESS;
+  const healthAddress = values.HOOKLADDER_HEALTH_ADDRESS;
   return {
     ...temporal,
     secretKeys,
@@ -149,6 +167,10 @@ export async function readConfiguration(environment: NodeJS.ProcessEnv): Promise
     ...(egressProxy === undefined ? {} : { egressProxy }),
     shutdownGraceMs: values.HOOKLADDER_SHUTDOWN_GRACE_SECONDS * 1_000,
     logLevel: values.HOOKLADDER_LOG_LEVEL,
+    maxCachedWorkflows: values.HOOKLADDER_MAX_CACHED_WORKFLOWS,
+    acceptShortRetention: values.HOOKLADDER_SHORT_RETENTION === 'accept',
+    ...(workflowBundle === undefined ? {} : { workflowBundle }),
+    ...(healthAddress === undefined ? {} : { healthAddress }),
     ...(hook === undefined
       ? {}
       : { notices: { hook, heldAfterMs: values.HOOKLADDER_NOTICE_HELD_MINUTES * 60_000 } }),
@@ -211,8 +233,30 @@ async function readNoticeHook(
   }
 }
 
+/** One of another version would not replay what this one's workflows have done, or not know what it sends. */
+async function readBundle(
+  { HOOKLADDER_WORKFLOW_BUNDLE: folder }: NodeJS.ProcessEnv,
+  problems: string[],
+  traces: boolean,
+): Promise<WorkerConfiguration['workflowBundle']> {
+  if (folder === undefined) return undefined;
+  const codePath = resolve(folder, bundleName(traces));
+  try {
+    const { version } = bundleHeader(await readFile(codePath, 'utf8'));
+    if (version === VERSION) return { codePath };
+    problems.push(
+      `HOOKLADDER_WORKFLOW_BUNDLE ${folder} was made by ${version ?? 'an unknown version'}, not ${VERSION}: make it anew`,
+    );
+  } catch (error) {
+    problems.push(
+      `HOOKLADDER_WORKFLOW_BUNDLE ${folder}: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+  return undefined;
+}
+
 /** Of `host:port`; an IPv6 address stands in brackets. */
-function addressOf(text: string): MetricsAddress | undefined {
+function addressOf(text: string): ListenAddress | undefined {
   const [, bracketed, plain, digits] = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? [];
   const [host, port] = [bracketed ?? plain ?? '', Number(digits)];
   const isAddress = isIP(host) === (bracketed === undefined ? 4 : 6);

@@ -33,6 +33,8 @@ export interface Metrics {
   ownFault(): void;
   /** A held delivery was woken. */
   released(purpose: 'drain' | 'trial'): void;
+  /** R8. */
+  egressSuspected(suspected: boolean): void;
   /** A worker has told a merchant's entity so many things in one signal. */
   reported(entries: number): void;
   /** It could not; it tries again. */
@@ -78,6 +80,7 @@ export function createMetrics(root: MetricMeter, { namespace, byMerchant = false
   );
   const breakers = gauge('breakers', 'Merchants whose breaker is not closed, or that are paused');
   const oldest = gauge('oldest_undelivered_age_seconds', 'Age of the oldest delivery that has not ended');
+  const egress = gauge('egress_suspected', 'Whether this process suspects its own way out: 1 if it does');
   const taken = gauge('census_timestamp_seconds', 'When open deliveries and breakers were counted last');
 
   // Shown from the start, so that the first one is seen as an increase.
@@ -89,6 +92,8 @@ export function createMetrics(root: MetricMeter, { namespace, byMerchant = false
     transitions.add(0, { event });
   for (const purpose of ['drain', 'trial']) releases.add(0, { purpose });
   for (const single of [deferred, ownFaults, reportsFailed]) single.add(0);
+
+  egress.set(0);
 
   const merchant = (workflowId: string) =>
     byMerchant ? { merchant: deliveryIds(workflowId).merchantId } : {};
@@ -127,6 +132,7 @@ export function createMetrics(root: MetricMeter, { namespace, byMerchant = false
     deferred: () => deferred.add(1),
     ownFault: () => ownFaults.add(1),
     released: (purpose) => releases.add(1, { purpose }),
+    egressSuspected: (suspected) => egress.set(suspected ? 1 : 0),
     reported: (entries) => batch.record(entries),
     reportFailed: () => reportsFailed.add(1),
     census: (census) => {

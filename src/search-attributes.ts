@@ -23,13 +23,11 @@ export class SearchAttributesMissing extends Error {
  * on Temporal Cloud, it is taken on trust.
  * @throws {@link SearchAttributesMissing} with the commands that register them.
  */
-export async function checkSearchAttributes(client: Client): Promise<void> {
+export async function checkSearchAttributes(client: Client, withinMs = ASK_WITHIN_MS): Promise<void> {
   const { namespace } = client.options;
   const connection = client.connection as Connection;
   const known = await connection
-    .withDeadline(Date.now() + ASK_WITHIN_MS, () =>
-      connection.operatorService.listSearchAttributes({ namespace }),
-    )
+    .withDeadline(Date.now() + withinMs, () => connection.operatorService.listSearchAttributes({ namespace }))
     .catch((error: unknown) => {
       const closed = isGrpcServiceError(error) && [PERMISSION_DENIED, UNIMPLEMENTED].includes(error.code);
       if (!closed) throw error;

@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net';
 import { DefaultLogger, Runtime, type LogEntry, type LogLevel as SdkLogLevel } from '@temporalio/worker';
 import { pino, type DestinationStream } from 'pino';
-import { LOG_LEVELS, type LogLevel, type MetricsAddress } from './configuration.ts';
+import { LOG_LEVELS, type LogLevel, type ListenAddress } from './configuration.ts';
 import { HISTOGRAM_BUCKETS } from './metrics.ts';
 
 /** What a process tells of itself, and where. */
@@ -10,7 +10,7 @@ export interface TelemetryOptions {
   /** Standard output by default. */
   readonly logTo?: DestinationStream;
   /** Without it there are no metrics. */
-  readonly metricsAddress?: MetricsAddress;
+  readonly metricsAddress?: ListenAddress;
 }
 
 /** What the SDK adds to a line and nobody reads. */
@@ -57,7 +57,7 @@ function quieter(one: LogLevel, other: LogLevel): SdkLogLevel {
 }
 
 /** By the conventions of Prometheus: seconds, and suffixes for units and counters. */
-function exporter({ host, port }: MetricsAddress) {
+function exporter({ host, port }: ListenAddress) {
   return {
     attachServiceName: false,
     prometheus: {
@@ -80,7 +80,7 @@ function idsOf(workflowId: unknown): { readonly merchantId?: string; readonly we
 /** A delivery that FAILED has a line of its own. Of its error only the words have come out of the workflow's thread. */
 function isToldByUs({ message, meta }: LogEntry): boolean {
   const error = meta?.['error'] as { message?: unknown } | undefined;
-  return message === 'Workflow failed' && /^[a-z-]+ after \d+ attempts?; /.test(String(error?.message));
+  return message === 'Workflow failed' && /^[a-z-]+ after \d+ attempts; /.test(String(error?.message));
 }
 
 /** Of an error what names it. Its details are left out: a status has what a receiver answered, who may echo a webhook. */

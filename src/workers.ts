@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { createDeliveryActivities } from './activities/attempt.ts';
 import { createBulkActivities } from './activities/bulk.ts';
 import { createCensusActivities } from './activities/census.ts';
+import { EgressWatch } from './activities/egress.ts';
 import { GateReader } from './activities/gate-reader.ts';
 import { Places } from './activities/places.ts';
 import { Reporter } from './activities/reporter.ts';
@@ -32,14 +33,16 @@ import { Sender } from './http/sender.ts';
 import type { KeySource } from './key-list.ts';
 import { reportToMerchant } from './merchants.ts';
 import { createMetrics } from './metrics.ts';
-import { operatorWebhook } from './notices.ts';
+import { egressNotice, operatorWebhook } from './notices.ts';
 import { patientRetry } from './patient-retry.ts';
 import type { DeliveryState } from './policy/status.ts';
 import type { PolicyOverrides } from './policy/policy.ts';
+import { checkRetention, ENOUGH_DAYS } from './retention.ts';
 import { checkSearchAttributes } from './search-attributes.ts';
 import { SecretBox } from './secrets.ts';
 import type { Traces } from './traces.ts';
 import { deploymentOptions, tellWhetherCurrent, versionOf, type Versioning } from './versioning.ts';
+import { WorkerHealth } from './worker-health.ts';
 import type { Report } from './workflows/messages.ts';
 
 /** Workflow code, bundled beforehand. */
@@ -74,6 +77,13 @@ export interface WorkersOptions {
   readonly egressProxy?: URL;
   /** How long attempts under way may take to finish at shutdown, milliseconds; 30,000 by default. */
   readonly shutdownGraceMs?: number;
+  /**
+   * Workflows that stay in memory between two tasks, of deliveries and of merchants each; 500 by default. Others are
+   * replayed when something happens to them.
+   */
+  readonly maxCachedWorkflows?: number;
+  /** Whether the namespace may keep closed workflows for less than 3 days; for tests. False by default. */
+  readonly acceptShortRetention?: boolean;
   /** For merchants whose entity this process starts; for tests and demos. */
   readonly policy?: PolicyOverrides;
   /** OpenTelemetry traces of deliveries; none by default. */
@@ -91,11 +101,12 @@ export interface WorkersOptions {
    */
   readonly versioning?: Versioning;
   /** Made beforehand by {@link bundleWorkflows}, for traces with them; otherwise made now. */
-  readonly workflowBundle?: WorkflowBundleOption;
+  readonly workflowBundle?: WorkflowBundleOption | undefined;
 }
 
 /** The workers of one process, at work. */
 export interface RunningWorkers {
+  readonly health: WorkerHealth;
   /** Resolves when all have shut down; rejects if one failed. */
   readonly done: Promise<void>;
   /** Lets attempts under way finish, reports what is gathered, closes the connections. Resolves like `done`. */
@@ -168,6 +179,7 @@ async function startOn(
   const dataConverter = { payloadCodecs: [codec] };
   const client = new Client({ connection: clientConnection, namespace, dataConverter });
   await checkSearchAttributes(client);
+  await warnOfRetention(client, options.acceptShortRetention ?? false);
   if (options.metrics !== undefined) await startCensus(client);
   const sender = new Sender({
     guard: new AddressGuard({ allow: options.allowedNetworks ?? [] }),
@@ -175,6 +187,18 @@ async function startOn(
     egressProxy: options.egressProxy,
   });
   const metrics = createMetrics(Runtime.instance().metricMeter, { namespace, ...options.metrics });
+  const hook = options.notices?.hook === 'operator' ? operatorWebhook(client) : options.notices?.hook;
+  const egress = new EgressWatch((change) => {
+    const { logger } = Runtime.instance();
+    metrics.egressSuspected(change.suspected);
+    const fields = { ...change, since: new Date(change.since).toISOString() };
+    if (!change.suspected) return logger.info('our own egress works again', fields);
+    const notice = egressNotice(change);
+    logger.warn('our own egress is suspected', { ...fields, remedy: notice.remedy });
+    void Promise.resolve(hook?.(notice)).catch((error: unknown) =>
+      logger.error('operators could not be told', { notice: notice.id, error }),
+    );
+  });
   const gate = new GateReader(client);
   const reporter = new Reporter(async (merchantId, report) => {
     const lastView = async () => await gate.readFresh(merchantId);
@@ -200,6 +224,7 @@ async function startOn(
     dataConverter: { ...dataConverter, ...converterPaths },
     sinks: metrics.sinks,
     shutdownGraceTime: options.shutdownGraceMs ?? 30_000,
+    maxCachedWorkflows: options.maxCachedWorkflows ?? 500,
   } satisfies Partial<WorkerOptions>;
   const deliveries = await Worker.create({
     ...shared,
@@ -213,6 +238,7 @@ async function startOn(
       reporter,
       secrets: new SecretBox(options.secretKeys),
       sender: traces?.sender(sender) ?? sender,
+      egress,
       metrics,
       notices: options.notices && { heldAfterMs: options.notices.heldAfterMs },
     }),
@@ -224,9 +250,7 @@ async function startOn(
     maxHeartbeatThrottleInterval: 500,
     activities: {
       ...createMerchantActivities({ client, metrics }),
-      ...createNoticeActivities(
-        options.notices?.hook === 'operator' ? operatorWebhook(client) : options.notices?.hook,
-      ),
+      ...createNoticeActivities(hook),
       ...createCensusActivities({
         client,
         show: options.metrics === undefined ? undefined : metrics.census,
@@ -249,12 +273,22 @@ async function startOn(
     if (failed !== undefined) throw failed.reason;
   });
   return {
+    health: new WorkerHealth(client, workers),
     done,
     async shutdown() {
       stop();
       await done;
     },
   };
+}
+
+async function warnOfRetention(client: Client, accept: boolean): Promise<void> {
+  const days = await checkRetention(client, accept);
+  if (days === undefined) return;
+  Runtime.instance().logger.warn('the namespace keeps closed workflows for less than 30 days', {
+    days,
+    remedy: `temporal operator namespace update --namespace ${client.options.namespace} --retention ${ENOUGH_DAYS * 24}h`,
+  });
 }
 
 /** One for all workers: it is there already unless this is the first. */

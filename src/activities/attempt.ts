@@ -9,6 +9,7 @@ import { askGate, type Endpoint, type GateAnswer } from '../policy/gate.ts';
 import { hasFailed, verdictInWords, type Verdict } from '../policy/verdicts.ts';
 import type { SecretBox } from '../secrets.ts';
 import { VERSION } from '../version.ts';
+import type { EgressWatch } from './egress.ts';
 import type { GateReader } from './gate-reader.ts';
 import { masked } from './masking.ts';
 import { ownFault } from './own-fault.ts';
@@ -30,6 +31,7 @@ export interface DeliveryDependencies {
   readonly places: Pick<Places, 'take' | 'leave' | 'reserve'>;
   readonly secrets: Pick<SecretBox, 'open'>;
   readonly sender: Pick<Sender, 'post'>;
+  readonly egress: Pick<EgressWatch, 'seen'>;
   readonly metrics: { deferred(): void; ownFault(): void };
   readonly notices: NoticeSettings | undefined;
 }
@@ -141,6 +143,7 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
   }
 
   async function post(
+    merchantId: string,
     endpoint: Endpoint,
     secrets: OpenedSecrets,
     webhookId: string,
@@ -164,8 +167,10 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
         body,
         timeoutMs: request.timeoutMs,
       });
+      deps.egress.seen(merchantId, verdict);
       return masked(verdict, confidential);
     } catch (error) {
+      deps.egress.seen(merchantId, undefined);
       throw fault('the request cannot be made', error);
     }
   }
@@ -195,7 +200,7 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
         // Later, the exchange might outlast the activity's own limit, and a known verdict would be lost.
         const spareMs = activityInfo().startToCloseTimeoutMs - request.timeoutMs;
         if (beforePostMs > spareMs / 2) throw fault(`preparing the POST took ${Math.round(beforePostMs)} ms`);
-        const verdict = await post(answer.endpoint, secrets, webhookId, request);
+        const verdict = await post(merchantId, answer.endpoint, secrets, webhookId, request);
         log.info('attempt', {
           merchantId,
           webhookId,
@@ -222,7 +227,7 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
         throw ApplicationFailure.nonRetryable('the merchant has no endpoint', 'NoEndpoint');
       }
       const secrets = await openSecrets(merchantId, view.endpoint);
-      const verdict = await post(view.endpoint, secrets, webhookId, { ...request, attempt: 1 });
+      const verdict = await post(merchantId, view.endpoint, secrets, webhookId, { ...request, attempt: 1 });
       log.info('test event', {
         merchantId,
         webhookId,

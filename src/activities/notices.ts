@@ -1,11 +1,11 @@
 import { log } from '@temporalio/activity';
-import type { Notice, NoticeActivities } from './types.ts';
+import type { EgressNotice, Notice, NoticeActivities } from './types.ts';
 
 /**
  * Is told of each event once, or again after a fault of our own: {@link Notice.id} tells which it is. What it throws is
  * tried again for 10 minutes.
  */
-export type NoticeHook = (notice: Notice) => Promise<void> | void;
+export type NoticeHook = (notice: Notice | EgressNotice) => Promise<void> | void;
 
 /** @param hook - absent where operators want no notices. */
 export function createNoticeActivities(hook: NoticeHook | undefined): NoticeActivities {

@@ -150,6 +150,19 @@ export type Notice =
   /** One for a merchant in each such time, however many of its deliveries are held: this is the first. */
   | (DeliveryFacts & { readonly type: 'hookladder.delivery_held'; readonly heldSince: string });
 
+/** R8: told by a worker itself; no merchant's. */
+export interface EgressNotice extends Omit<NoticeFrame, 'merchantId'> {
+  readonly type: 'hookladder.egress_suspected';
+  /** The process, as Temporal knows it. */
+  readonly worker: string;
+  /** In the last 10 s. */
+  readonly merchants: number;
+  readonly tries: number;
+  readonly failed: number;
+  /** What to do once it is mended. */
+  readonly remedy: string;
+}
+
 /** The activity that tells operators, on the merchants' task queue. */
 export interface NoticeActivities {
   notify(notice: Notice): Promise<void>;

@@ -32,6 +32,7 @@ export interface Receiver {
 /** Starts a receiver that answers 200 until told otherwise. */
 export async function startReceiver(
   script: (nth: number, request: Received) => Answer = () => 200,
+  port = 0,
 ): Promise<Receiver> {
   const received: Received[] = [];
   let current = script;
@@ -48,10 +49,10 @@ export async function startReceiver(
       void held.then(() => reply(response, current(nth, seen)));
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+  const { port: taken } = server.address() as AddressInfo;
   return {
-    url: `http://127.0.0.1:${port}/`,
+    url: `http://127.0.0.1:${taken}/`,
     received,
     answer(next) {
       current = next;

@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { bundleFile, bundleName } from '../../src/bundle-file.ts';
 import { ConfigurationError } from '../../src/configuration-error.ts';
 import { readConfiguration } from '../../src/configuration.ts';
 import { newKey } from '../../src/key-list.ts';
@@ -33,6 +34,8 @@ describe('the environment of a worker', () => {
       allowedNetworks: [],
       trustedCertificates: [],
       shutdownGraceMs: 30_000,
+      maxCachedWorkflows: 500,
+      acceptShortRetention: false,
       logLevel: 'info',
     });
   });
@@ -88,6 +91,21 @@ describe('the environment of a worker', () => {
     await expect(readConfiguration({ ...ours, HOOKLADDER_DEPLOYMENT_NAME: 'hook.ladder' })).rejects.toThrow(
       'HOOKLADDER_DEPLOYMENT_NAME must be 1 to 63 of A-Z a-z 0-9 _ -',
     );
+  });
+
+  test('takes a workflow bundle of this version only', async () => {
+    const environment = {
+      ...nothing,
+      HOOKLADDER_SECRET_KEYS: keys,
+      HOOKLADDER_ENCRYPTION: 'off',
+      HOOKLADDER_WORKFLOW_BUNDLE: folder,
+    };
+    await writeFile(join(folder, bundleName(false)), bundleFile('code'));
+    expect(await readConfiguration(environment)).toMatchObject({
+      workflowBundle: { codePath: join(folder, 'workflows.js') },
+    });
+    await writeFile(join(folder, bundleName(false)), '// hookladder 0.0.1\ncode');
+    await expect(readConfiguration(environment)).rejects.toThrow(/was made by 0\.0\.1, not .*: make it anew/);
   });
 
   test('R3 R72 allows networks that are not public by their CIDRs', async () => {
@@ -163,6 +181,10 @@ describe('the environment of a worker', () => {
     ['HOOKLADDER_MAX_CONCURRENT_ATTEMPTS', 'many', 'whole number'],
     ['HOOKLADDER_MAX_CONCURRENT_ATTEMPTS', '0', 'at least 1'],
     ['HOOKLADDER_MAX_CONCURRENT_ATTEMPTS', '1e3', 'whole number'],
+    ['HOOKLADDER_MAX_CACHED_WORKFLOWS', '5', 'at least 10'],
+    ['HOOKLADDER_SHORT_RETENTION', 'yes', 'refuse or accept'],
+    ['HOOKLADDER_HEALTH_ADDRESS', '9465', 'such as 127.0.0.1:9465'],
+    ['HOOKLADDER_WORKFLOW_BUNDLE', '/no/such/folder', 'ENOENT'],
     ['HOOKLADDER_SHUTDOWN_GRACE_SECONDS', '-1', 'whole number'],
     ['HOOKLADDER_SHUTDOWN_GRACE_SECONDS', '99999', 'at most 3600'],
     ['HOOKLADDER_LOG_LEVEL', 'loud', 'one of trace'],

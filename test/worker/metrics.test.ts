@@ -20,7 +20,7 @@ const patience = { timeout: 60_000, interval: 200 };
 
 let client: TestClient;
 let receiver: Receiver;
-/** Two workers beside each other, one of them with traces: what they show together must be true. */
+/** Two workers beside each other, as in production: what they show together must be true. */
 let workers: { readonly port: number; readonly process: WorkerProcess }[] = [];
 /** The last that was seen of workers that have ended. */
 const bygone: Sample[] = [];
@@ -30,7 +30,7 @@ beforeAll(async () => {
   client = await connectTestClient({ held: { firstAskMs: 600_000 }, fast: { firstPauseMs: 120_000 } });
   receiver = await startReceiver((_, { path }) => Number(path.split('/').at(-1)));
   await leaveSomethingToCount();
-  workers = await Promise.all([startOne(), startOne({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1' })]);
+  workers = await Promise.all([startOne(), startOne()]);
 }, 120_000);
 afterAll(async () => {
   await Promise.all(workers.map(({ process }) => process.terminate()));
@@ -60,12 +60,9 @@ async function leaveSomethingToCount(): Promise<void> {
   await own.shutdown();
 }
 
-async function startOne(environment: Record<string, string> = {}) {
+async function startOne() {
   const port = await reserveFreePort('127.0.0.1');
-  const process = await startWorkerProcess({
-    ...environment,
-    HOOKLADDER_METRICS_ADDRESS: `127.0.0.1:${port}`,
-  });
+  const process = await startWorkerProcess({ HOOKLADDER_METRICS_ADDRESS: `127.0.0.1:${port}` });
   return { port, process };
 }
 

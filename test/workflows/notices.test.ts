@@ -156,12 +156,9 @@ describe('notices to the operator webhook', () => {
     await vi.waitFor(() => expect(toldOf(merchantId)).toHaveLength(1), patience);
     const notices = async () =>
       await Array.fromAsync(client.hooks.list({ merchantId: OPERATOR_MERCHANT, state: 'failed' }));
-    await vi.waitFor(async () => expect(await notices()).not.toEqual([]), patience);
-    operator.answer(() => 200);
-    const next = await merchantThatAnswers(404);
-    await deliverTo(next);
-    await vi.waitFor(() => expect(toldOf(next)).toHaveLength(1), patience);
+    await vi.waitFor(async () => expect(await notices()).toHaveLength(1), patience);
     expect(toldOf(OPERATOR_MERCHANT)).toEqual([]);
+    operator.answer(() => 200);
   });
 
   test('are sent once, however often an event is told', async () => {
@@ -183,7 +180,7 @@ describe('notices to the operator webhook', () => {
 
 describe('a hook of one’s own', () => {
   test('is told again under the same id after it has thrown', async () => {
-    const told: Notice[] = [];
+    const told: unknown[] = [];
     await startWithNotices((notice) => {
       told.push(notice);
       if (told.length === 1) throw new Error('the pager is away');
