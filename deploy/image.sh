@@ -1,0 +1,12 @@
+#!/bin/sh
+# Makes what the image holds, in a folder: the compiled JavaScript, the workflow bundle, and the packages that production
+# needs. Run by the Dockerfile, and by tests without Docker. The development packages must be installed where it runs.
+set -eu
+
+target=${1:?the folder to make}
+cd "$(dirname "$0")/.."
+mkdir -p "$target"
+node_modules/.bin/tsc -p tsconfig.build.json --outDir "$target/dist" --declaration false --sourceMap false
+cp package.json package-lock.json .npmrc "$target/"
+node scripts/bundle.ts "$target/workflow-bundle"
+(cd "$target" && npm ci --omit=dev --ignore-scripts --no-audit --no-fund "${NPM_FLAGS:---prefer-offline}")
