@@ -36,14 +36,18 @@ described() {
 if ! described >/dev/null; then
   "$TEMPORAL" operator namespace create --namespace "$NAMESPACE" --retention "${RETENTION_HOURS}h"
 fi
-# The cluster's caches take a moment to know it.
+# Each part of the server takes a moment to know it.
 until_it_works described
 seconds=$(described | sed -n 's/.*"workflowExecutionRetentionTtl": *"\([0-9]*\)s".*/\1/p')
 if [ "${seconds:-0}" -lt $((RETENTION_HOURS * 3600)) ]; then
   "$TEMPORAL" operator namespace update --namespace "$NAMESPACE" --retention "${RETENTION_HOURS}h"
 fi
 
-known=$("$TEMPORAL" operator search-attribute list --namespace "$NAMESPACE" --output json)
+attributes() {
+  "$TEMPORAL" operator search-attribute list --namespace "$NAMESPACE" --output json
+}
+until_it_works attributes
+known=$(attributes)
 add() {
   case $known in
     *"\"$1\""*) ;;
