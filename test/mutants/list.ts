@@ -31,6 +31,9 @@ const customHeaders = 'src/custom-headers.ts';
 const customHeaderTests = 'test/client/custom-headers.test.ts';
 const rotationTests = 'test/workflows/rotation.test.ts';
 
+const egress = 'src/policy/egress.ts';
+const egressTests = 'test/policy/egress.test.ts';
+
 const kitTests = 'test/receiver/adapters.test.ts';
 
 export const mutants: readonly Mutant[] = [
@@ -437,5 +440,26 @@ export const mutants: readonly Mutant[] = [
     find: '      await claim.release();',
     replace: '      await claim.done();',
     tests: 'test/receiver/once.test.ts',
+  },
+  {
+    rule: 'R8',
+    file: egress,
+    find: 'seen.at - at < windowMs',
+    replace: 'seen.at - at <= windowMs',
+    tests: egressTests,
+  },
+  {
+    rule: 'R8',
+    file: egress,
+    find: 'failures.length < EGRESS_NUMBERS.failedShare',
+    replace: 'failures.length <= EGRESS_NUMBERS.failedShare',
+    tests: egressTests,
+  },
+  {
+    rule: 'R8',
+    file: egress,
+    find: '.size >= EGRESS_NUMBERS.leastMerchants',
+    replace: '.size > EGRESS_NUMBERS.leastMerchants',
+    tests: egressTests,
   },
 ];
