@@ -93,3 +93,14 @@ export async function readInput(path: string): Promise<string> {
     throw new UsageError(`${path} cannot be read (${error.code ?? error.message})`);
   });
 }
+
+/** Custom headers in a file, a JSON object of names and values. */
+export async function headersOf(path: string | undefined): Promise<Record<string, string> | undefined> {
+  if (path === undefined) return undefined;
+  try {
+    return JSON.parse(await readInput(path)) as Record<string, string>;
+  } catch (error) {
+    if (error instanceof UsageError) throw error;
+    throw new UsageError(`${path} is no JSON: give an object of names and values`);
+  }
+}

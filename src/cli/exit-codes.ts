@@ -27,6 +27,10 @@ export const EXIT = {
   noWorker: 5,
   /** Understood, but not done, or without the result that was asked for. */
   notDone: 6,
+  /** `doctor` found warnings, and nothing worse. */
+  warnings: 7,
+  /** `doctor` found faults. */
+  faults: 8,
   /** Ctrl-C. */
   interrupted: 130,
 } as const;
@@ -34,7 +38,8 @@ export const EXIT = {
 /** What the codes mean, for the help. */
 export const EXIT_HELP = `Exit codes: 0 done; 1 defect, or a worker or local stack that cannot start; 2 wrong arguments or
 input; 3 no such delivery, merchant, endpoint or bulk command; 4 Temporal cannot be reached; 5 no worker answers;
-6 not done, such as a redelivery that needs --force or a webhook that is not delivered; 130 interrupted.`;
+6 not done, such as a redelivery that needs --force or a webhook that is not delivered; 7 warnings, 8 faults of an
+endpoint that doctor examined; 130 interrupted.`;
 
 /** An argument that the parser cannot judge is wrong. */
 export class UsageError extends HookladderError {

@@ -8,7 +8,7 @@ import { nodeBody } from '../receiver/adapters.ts';
 import { createReceiver, NoBody, type Reply } from '../receiver/receiver.ts';
 import { guarded, readInput } from './context.ts';
 import { EXIT, UsageError } from './exit-codes.ts';
-import { wholeNumber } from './options.ts';
+import { collect, duration, wholeNumber } from './options.ts';
 import { paint, type Output } from './output.ts';
 
 /** How webhooks that are picked are treated. */
@@ -269,10 +269,6 @@ function inWords({
     .join('\n');
 }
 
-function collect(value: string, before: readonly string[]): string[] {
-  return [...before, value];
-}
-
 function portNumber(text: string): number {
   const port = Number(text);
   if (!/^\d+$/.test(text) || port > 65_535) throw new InvalidArgumentError('It must be a port, 0 to 65535.');
@@ -282,12 +278,6 @@ function portNumber(text: string): number {
 function status(text: string): number {
   if (!/^[2-5]\d\d$/.test(text)) throw new InvalidArgumentError('It must be a status from 200 to 599.');
   return Number(text);
-}
-
-function duration(text: string): number {
-  const [, number, unit] = /^(\d+(?:\.\d+)?)(ms|s|m)$/.exec(text) ?? [];
-  if (number === undefined) throw new InvalidArgumentError('It must be a time such as 500ms, 12s or 2m.');
-  return Number(number) * { ms: 1, s: 1_000, m: 60_000 }[unit as 'ms' | 's' | 'm'];
 }
 
 function shareOfAll(text: string): number {

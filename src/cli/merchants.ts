@@ -4,7 +4,7 @@ import type { Change, ExportedEndpoint, MerchantStatus } from '../client.ts';
 import { HookladderError, MerchantNotFound } from '../errors.ts';
 import { verdictInWords } from '../policy/verdicts.ts';
 import { SecretKeyError } from '../secrets.ts';
-import { causeOf, readInput, run, type Context } from './context.ts';
+import { causeOf, headersOf, readInput, run, type Context } from './context.ts';
 import { EXIT, UsageError } from './exit-codes.ts';
 import { byFlag, whyFlag } from './options.ts';
 import { facts, paint, type Output } from './output.ts';
@@ -264,16 +264,6 @@ async function secretOf(options: {
   }
   if (options.secret !== undefined) return options.secret;
   return (await readInput(options.secretFile ?? '-')).replace(/\r?\n$/, '');
-}
-
-async function headersOf(path: string | undefined): Promise<Record<string, string> | undefined> {
-  if (path === undefined) return undefined;
-  try {
-    return JSON.parse(await readInput(path)) as Record<string, string>;
-  } catch (error) {
-    if (error instanceof UsageError) throw error;
-    throw new UsageError(`${path} is no JSON: give an object of names and values`);
-  }
 }
 
 function changed(out: Output, change: Change): void {

@@ -39,3 +39,15 @@ export function wholeNumber(text: string): number {
   if (!Number.isInteger(value)) throw new InvalidArgumentError('It must be a whole number above 0.');
   return value;
 }
+
+/** Of an option that may be repeated. */
+export function collect(value: string, before: readonly string[]): string[] {
+  return [...before, value];
+}
+
+/** Milliseconds. */
+export function duration(text: string): number {
+  const [, number, unit] = /^(\d+(?:\.\d+)?)(ms|s|m)$/.exec(text) ?? [];
+  if (number === undefined) throw new InvalidArgumentError('It must be a time such as 500ms, 12s or 2m.');
+  return Number(number) * { ms: 1, s: 1_000, m: 60_000 }[unit as 'ms' | 's' | 'm'];
+}

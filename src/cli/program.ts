@@ -6,6 +6,7 @@ import { VERSION } from '../version.ts';
 import { breakerCommand } from './breakers.ts';
 import { bulkCommand } from './bulk.ts';
 import { deliveryCommands } from './deliveries.ts';
+import { doctorCommand } from './doctor.ts';
 import { EXIT, EXIT_HELP } from './exit-codes.ts';
 import { exportCommand } from './export.ts';
 import { listenCommand } from './listen.ts';
@@ -42,6 +43,7 @@ const commands: CommandUnknownOpts[] = [
   bulkCommand(),
   watchCommand(),
   listenCommand(),
+  doctorCommand(),
   ...processCommands(),
 ];
 for (const command of commands) inherit(program.addCommand(command), command);

@@ -1,6 +1,7 @@
-import { readFile } from 'node:fs/promises';
+import { access, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { checks } from '../../src/doctor/checks.ts';
 import { defaultPolicy } from '../../src/policy/policy.ts';
 import { verify } from '../../src/receiver/index.ts';
 
@@ -49,11 +50,29 @@ describe.each(['receivers.md', 'receivers.ru.md'])('%s', (name) => {
     expect(defaultPolicy.slow.stepsMs.map((ms) => ms / 60_000)).toEqual([15, 60, 240, 720, 1440]);
   });
 
+  test('has each check of the doctor', async () => {
+    const text = await page;
+    const missing = checks.filter(({ id }) => !new RegExp(`^\\| \`${id}\` +\\| \\S`, 'm').test(text));
+    expect(missing.map(({ id }) => id)).toEqual([]);
+  });
+
   test('names files that exist', async () => {
     const links = [...(await page).matchAll(/\]\((?!https?:)([^)#]+)/g)].map(([, path]) => path ?? '');
-    for (const link of links) await read(join('docs', link));
+    for (const link of links) await access(join(root, 'docs', link));
     expect(links.length).toBeGreaterThan(5);
   });
+});
+
+test('the doctor names sections that exist', async () => {
+  const headings = new Set(
+    [...(await read('docs/receivers.md')).matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+      heading
+        .toLowerCase()
+        .replaceAll(/[^a-z ]/g, '')
+        .replaceAll(' ', '-'),
+    ),
+  );
+  expect(checks.map(({ section }) => section).filter((section) => !headings.has(section))).toEqual([]);
 });
 
 test('both languages have the same tables and programs', async () => {
