@@ -10,3 +10,13 @@ node_modules/.bin/tsc -p tsconfig.build.json --outDir "$target/dist" --declarati
 cp package.json package-lock.json .npmrc "$target/"
 node scripts/bundle.ts "$target/workflow-bundle"
 (cd "$target" && npm ci --omit=dev --ignore-scripts --no-audit --no-fund "${NPM_FLAGS:---prefer-offline}")
+
+# The SDK's core comes for all platforms at once; the image needs its own.
+if [ "$(uname -s)" = Linux ]; then
+  for release in "$target"/node_modules/@temporalio/core-bridge/releases/*; do
+    case $(basename "$release") in
+      "$(uname -m)"-*-linux-*) ;;
+      *) rm -r "$release" ;;
+    esac
+  done
+fi
