@@ -19,6 +19,7 @@ import type { RunningWorkers } from '../../src/workers.ts';
 import { startPostgres, type Postgres } from '../support/postgres.ts';
 import { startReceiver, type Receiver } from '../support/receiver.ts';
 import {
+  ENCRYPTION,
   connectTestClient,
   freshMerchant,
   startTestWorkers,
@@ -111,6 +112,7 @@ function relayProcess(): Relay & { connected(): Promise<void> } {
     env: {
       TEMPORAL_ADDRESS: temporalAddress(),
       DATABASE_URL: postgres.url,
+      HOOKLADDER_ENCRYPTION_KEYS: ENCRYPTION.keys,
       // Many are started: this halves what a start costs.
       NODE_COMPILE_CACHE: join(tmpdir(), 'node-compile-cache'),
     },
@@ -119,6 +121,9 @@ function relayProcess(): Relay & { connected(): Promise<void> } {
   const ended = once(child, 'exit');
   const log: LogLine[] = [];
   const connected = Promise.withResolvers<void>();
+  // One that cannot even start is not waited for.
+  void ended.then(() => connected.reject(new Error('the relay ended before its first line')));
+  connected.promise.catch(() => undefined);
   createInterface({ input: child.stdout }).on('line', (line) => {
     log.push(JSON.parse(line));
     connected.resolve();
