@@ -80,7 +80,7 @@ function idsOf(workflowId: unknown): { readonly merchantId?: string; readonly we
 /** A delivery that FAILED has a line of its own. Of its error only the words have come out of the workflow's thread. */
 function isToldByUs({ message, meta }: LogEntry): boolean {
   const error = meta?.['error'] as { message?: unknown } | undefined;
-  return message === 'Workflow failed' && /^[a-z-]+ after \d+ attempts; /.test(String(error?.message));
+  return message === 'Workflow failed' && /^[a-z-]+ after \d+ attempts?; /.test(String(error?.message));
 }
 
 /** Of an error what names it. Its details are left out: a status has what a receiver answered, who may echo a webhook. */
