@@ -16,7 +16,13 @@ export type Answer =
   | number
   | 'network'
   | 'timeout'
-  | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string };
+  | {
+      readonly status: number;
+      readonly headers?: Record<string, string>;
+      readonly body?: string;
+      /** Milliseconds until it answers; 0 by default. */
+      readonly afterMs?: number;
+    };
 
 /** A webhook receiver on a real socket, answering by script. */
 export interface Receiver {
@@ -73,7 +79,16 @@ function reply(response: ServerResponse, answer: Answer): void {
     response.socket?.resetAndDestroy();
     return;
   }
-  const { status, headers = {}, body = '' } = typeof answer === 'number' ? { status: answer } : answer;
+  const {
+    status,
+    headers = {},
+    body = '',
+    afterMs = 0,
+  } = typeof answer === 'number' ? { status: answer } : answer;
+  if (afterMs > 0) {
+    setTimeout(() => reply(response, { status, headers, body }), afterMs);
+    return;
+  }
   if (status === 101 || status >= 600) {
     // Node refuses to write what is no final status: write the bytes.
     response.socket?.end(`HTTP/1.1 ${status} Odd\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`);

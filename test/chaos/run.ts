@@ -1,0 +1,81 @@
+/**
+ * `npm run chaos -- [--deliveries N] [--kills N] [--seed N] [--minutes N] [--per-second N] [--json FILE]`: delivers webhooks
+ * while workers and server are killed and connections cut, and judges what became of each. Progress goes to the standard
+ * error, the figures to the standard output. Ends with 1 if anything is lost or not explained, with 2 if the command line
+ * was not understood.
+ */
+import { writeFile } from 'node:fs/promises';
+import { cpus } from 'node:os';
+import { parseArgs } from 'node:util';
+import { findTemporalBinary } from '../../src/local/temporal-binary.ts';
+import { runChaos } from './chaos.ts';
+import { judge } from './oracle.ts';
+import { reportOf } from './report.ts';
+
+const DEFAULTS = { deliveries: 2_000, kills: 10, minutes: 15, 'per-second': 10 };
+
+function readArguments(): (typeof DEFAULTS & { readonly seed: number; readonly json?: string }) | undefined {
+  const number = { type: 'string' } as const;
+  const options = {
+    deliveries: number,
+    kills: number,
+    minutes: number,
+    'per-second': number,
+    seed: number,
+    json: number,
+  };
+  try {
+    const { json, ...given } = parseArgs({ options }).values;
+    const seed = Math.floor(Math.random() * 1_000_000);
+    const numbers = Object.fromEntries(Object.entries(given).map(([name, text]) => [name, Number(text)]));
+    const all = { seed, ...DEFAULTS, ...numbers };
+    if (!Object.values(all).every((each) => Number.isFinite(each) && each >= 0)) return undefined;
+    return { ...all, ...(json === undefined ? {} : { json }) };
+  } catch {
+    return undefined;
+  }
+}
+
+async function main(): Promise<number> {
+  const given = readArguments();
+  if (given === undefined) {
+    console.error(
+      'usage: npm run chaos -- [--deliveries N] [--kills N] [--seed N] [--minutes N] [--per-second N] [--json FILE]',
+    );
+    return 2;
+  }
+  const { seed, deliveries, kills, minutes, 'per-second': perSecond, json } = given;
+  const beganAt = Date.now();
+  const log = (line: string) =>
+    console.error(`${((Date.now() - beganAt) / 1_000).toFixed(0).padStart(4)} s  ${line}`);
+  console.log(
+    `npm run chaos -- --seed ${seed} --deliveries ${deliveries} --kills ${kills} --per-second ${perSecond}`,
+  );
+  const binary = await findTemporalBinary({ log });
+  const record = await runChaos({
+    binary: binary.path,
+    seed,
+    deliveries,
+    kills,
+    perSecond,
+    deadline: beganAt + minutes * 60_000,
+    log,
+  });
+  const judgement = judge(record);
+  const seconds = Math.round((Date.now() - beganAt) / 1_000);
+  console.log(reportOf(judgement));
+  console.log(`took ${seconds} s`);
+  if (json !== undefined) {
+    const machine = { cores: cpus().length, node: process.version };
+    const { disturbances } = record;
+    const at = new Date(beganAt).toISOString();
+    const ok = judgement.findings.length === 0;
+    await writeFile(
+      json,
+      `${JSON.stringify({ ok, at, seed, seconds, machine, ...judgement, disturbances }, undefined, 2)}\n`,
+    );
+  }
+  return judgement.findings.length === 0 ? 0 : 1;
+}
+
+process.exit(await main());
