@@ -118,7 +118,8 @@ const ASK_WITHIN_MS = 10_000;
 /** Files are TypeScript in the repository and JavaScript in the published package. */
 const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
 const pathOf = (file: string) => fileURLToPath(new URL(`./workflows/${file}.${extension}`, import.meta.url));
-const converterPaths = {
+/** Modules that a worker, and a replay, needs beside the bundle. */
+export const converterPaths = {
   payloadConverterPath: pathOf('payload-converter'),
   failureConverterPath: pathOf('failure-converter'),
 };

@@ -131,6 +131,17 @@ async function stepsOf(delivery: DeliveryHandle): Promise<number[]> {
   return ladderPauses.map(({ seconds }) => seconds);
 }
 
+/** What a patch costs: its marker, and the search attribute that tells of it. */
+async function patchEventsOf({ workflowId }: DeliveryHandle): Promise<number> {
+  const { events } = await temporal.workflow.getHandle(workflowId).fetchHistory();
+  const isOfPatch = (fields?: object | null) => fields != null && 'TemporalChangeVersion' in fields;
+  return (events ?? []).filter(
+    (event) =>
+      event.markerRecordedEventAttributes ||
+      isOfPatch(event.upsertWorkflowSearchAttributesEventAttributes?.searchAttributes?.indexedFields),
+  ).length;
+}
+
 async function bundled(fixture: string): Promise<string> {
   const workflowsPath = fileURLToPath(new URL(`./fixtures/${fixture}.ts`, import.meta.url));
   const bundle = await bundleWorkflows({ workflowsPath });
@@ -207,6 +218,7 @@ describe('a ladder that is changed under `patched()` while deliveries sleep', ()
     expect(await old.result()).toMatchObject({ reason: 'slow-ladder-exhausted', slowSteps: 5 });
     expect(await stepsOf(fresh)).toEqual(CHANGED_STEPS);
     expect(await stepsOf(old)).toEqual(PUBLISHED_STEPS);
+    expect([await patchEventsOf(old), await patchEventsOf(fresh)]).toEqual([0, 2]);
     expect(await versionsOf(old.workflowId)).toEqual(['published', 'changed']);
     await goUnversioned();
   });
