@@ -48,7 +48,7 @@ export type { ExportedEndpoint } from './client/exported-endpoint.ts';
 export type { RedeliverOutcome } from './client/delivery-handle.ts';
 export type { Intervention } from './policy/interventions.ts';
 export type { Standing } from './deliveries.ts';
-export type { EndpointSettings, RotationOptions } from './endpoints.ts';
+export type { EndpointSettings, RotationOptions, UrlOptions } from './endpoints.ts';
 export type { Problem } from './contract.ts';
 export type { DeliveryState, DeliveryStatus } from './policy/status.ts';
 export type { FailureReason } from './policy/ladders.ts';

@@ -24,6 +24,15 @@ export interface EndpointSettings {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
+/** R50: what goes with another address, beside who and why. */
+export interface UrlOptions extends Cause {
+  /**
+   * Custom headers, as of {@link EndpointSettings}. They open for their address only: an endpoint that has some needs
+   * them again with another address; an empty object does without.
+   */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
 /** R63: how a signing secret is replaced. */
 export interface RotationOptions extends Cause {
   /**
@@ -94,6 +103,24 @@ export function checkEndpointSettings(settings: EndpointSettings, allowHttp: boo
     headers: v.exactOptional(customHeadersSchema),
   });
   const result = v.safeParse(schema, settings, { abortPipeEarly: true });
+  if (!result.success) throw new InvalidEndpoint(problemsOf(result.issues));
+  return result.output;
+}
+
+const urlChangeSchema = (allowHttp: boolean) =>
+  v.strictObject({
+    url: urlSchema(allowHttp),
+    headers: v.exactOptional(customHeadersSchema),
+    by: v.exactOptional(v.string('must be a string')),
+    why: v.exactOptional(v.string('must be a string')),
+  });
+
+/**
+ * R72: checks another address of an endpoint, and drops its fragment.
+ * @throws {@link InvalidEndpoint} that names each field and the remedy.
+ */
+export function checkUrlChange(url: string, options: UrlOptions, allowHttp: boolean) {
+  const result = v.safeParse(urlChangeSchema(allowHttp), { url, ...options }, { abortPipeEarly: true });
   if (!result.success) throw new InvalidEndpoint(problemsOf(result.issues));
   return result.output;
 }

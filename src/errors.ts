@@ -42,11 +42,11 @@ export class InvalidFilter extends HookladderError {
   }
 }
 
-/** A merchant without an endpoint has no secret to replace, and nothing to test or export. */
+/** A merchant without an endpoint has no secret to replace or keep, and nothing to test or export. */
 export class NoEndpoint extends HookladderError {
   readonly code = 'NO_ENDPOINT';
   constructor(merchantId: string) {
-    super(`merchant ${merchantId} has no endpoint: set one first`);
+    super(`merchant ${merchantId} has no endpoint: set one first, with its secret`);
   }
 }
 

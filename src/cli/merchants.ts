@@ -4,7 +4,7 @@ import type { Change, ExportedEndpoint, MerchantStatus } from '../client.ts';
 import { HookladderError, MerchantNotFound } from '../errors.ts';
 import { verdictInWords } from '../policy/verdicts.ts';
 import { SecretKeyError } from '../secrets.ts';
-import { causeOf, headersOf, readInput, run, type Context } from './context.ts';
+import { causeOf, given, headersOf, readInput, run, type Context } from './context.ts';
 import { EXIT, UsageError } from './exit-codes.ts';
 import { byFlag, whyFlag } from './options.ts';
 import { facts, paint, type Output } from './output.ts';
@@ -36,14 +36,14 @@ export function merchantCommand(): CommandUnknownOpts {
 
 function set() {
   return new Command('set')
-    .description('set where a merchant receives webhooks, in place of what was set before')
+    .description('set where a merchant receives webhooks; without a secret, only the address changes')
     .argument('<merchant>', 'merchant id')
     .requiredOption('--url <url>', 'an absolute https URL')
     .option('--secret <secret>', SECRET_HELP)
     .option('--secret-file <path>', SECRET_FILE_HELP)
     .option(
       '--headers-file <path>',
-      'custom headers, a JSON object of names and values; or standard input (-)',
+      'custom headers, a JSON object of names and values; or standard input (-); needed again with another address',
     )
     .option('--allow-http', 'take a plain http URL; never in production')
     .option(...byFlag)
@@ -51,18 +51,28 @@ function set() {
     .addHelpText(
       'after',
       `
+With a secret it takes the place of all that was set before. Without one, secrets stay as they are, a rotation under way
+included, and so do headers while the address is the same.
+
 Examples:
   hookladder merchant set shop-1 --url https://shop.example/webhooks --secret-file secret.txt
+  hookladder merchant set shop-1 --url https://new.shop.example/webhooks --why 'they moved'
   pass show shop-1 | hookladder merchant set shop-1 --url https://shop.example/webhooks --secret-file -`,
     )
     .action(async (merchantId, options, command) => {
       await run(
         command,
         async ({ hooks, out }) => {
-          const secret = await secretOf(options);
-          const headers = await headersOf(options.headersFile);
-          const settings = { url: options.url, secret, ...(headers === undefined ? {} : { headers }) };
-          const change = await hooks.merchant(merchantId).setEndpoint(settings, causeOf(options));
+          const { url } = options;
+          const cause = causeOf(options);
+          const isMove = options.secret === undefined && options.secretFile === undefined;
+          const secret = isMove ? undefined : await secretOf(options);
+          const headers = given({ headers: await headersOf(options.headersFile) });
+          const merchant = hooks.merchant(merchantId);
+          const change =
+            secret === undefined
+              ? await merchant.setUrl(url, { ...headers, ...cause })
+              : await merchant.setEndpoint({ url, secret, ...headers }, cause);
           if (change.warning !== undefined) out.note(`warning: ${change.warning}`);
           changed(out, change);
         },
@@ -304,9 +314,14 @@ export function merchantTable(status: MerchantStatus): string {
         paused && `since ${timeOf(paused.since)} by ${paused.by ?? 'somebody'}: ${paused.why ?? 'no reason'}`,
     }),
     ...(transitions.length === 0 ? [] : ['']),
-    ...transitions.map(
-      ({ at, event, by, why, samples: of, failed: bad }) =>
-        `${timeOf(at)}  ${event}${by === undefined ? '' : ` by ${by}`}${why === undefined ? '' : `: ${why}`}${of === undefined ? '' : ` (${bad} of ${of} failed)`}`,
+    ...transitions.map(({ at, event, by, why, samples: of, failed: bad, from, to }) =>
+      [
+        `${timeOf(at)}  ${event}`,
+        by === undefined ? '' : ` by ${by}`,
+        why === undefined ? '' : `: ${why}`,
+        of === undefined ? '' : ` (${bad} of ${of} failed)`,
+        to === undefined ? '' : ` (${from === undefined || from === to ? '' : `${from} → `}${to})`,
+      ].join(''),
     ),
   ].join('\n');
 }

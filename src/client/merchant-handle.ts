@@ -7,10 +7,12 @@ import {
   checkEndpointHost,
   checkEndpointSettings,
   checkRotation,
+  checkUrlChange,
   type EndpointSettings,
   type RotationOptions,
+  type UrlOptions,
 } from '../endpoints.ts';
-import { MerchantNotFound, NoEndpoint, NoRotation, SecretKeyMissing } from '../errors.ts';
+import { InvalidEndpoint, MerchantNotFound, NoEndpoint, NoRotation, SecretKeyMissing } from '../errors.ts';
 import type { AddressGuard } from '../http/address-guard.ts';
 import { signalMerchant } from '../merchants.ts';
 import type { Cause, GateView } from '../policy/gate.ts';
@@ -25,6 +27,7 @@ import {
   resumeSignal,
   rotateSecretSignal,
   setEndpointSignal,
+  setUrlSignal,
   type EndpointView,
   type MerchantStatus,
 } from '../workflows/messages.ts';
@@ -95,6 +98,33 @@ export class MerchantHandle {
       ...(hasHeaders ? { headers: await sealHeaders(box, merchantId, url, headers) } : {}),
     };
     return { ...(await this.change(setEndpointSignal, { ...endpoint, ...cause })), ...taken };
+  }
+
+  /**
+   * R50: another address for the same merchant. Secrets stay, and with them a rotation that is under way. Values of
+   * custom headers open for their address only (R72): where there are any, give `headers` again.
+   * @throws {@link InvalidEndpoint}; {@link MerchantNotFound} or {@link NoEndpoint} if there is no secret to keep;
+   *   {@link SecretKeyMissing} with headers; {@link TemporalUnavailable}
+   */
+  async setUrl(newUrl: string, options: UrlOptions = {}): Promise<EndpointChange> {
+    const { url, headers, ...cause } = checkUrlChange(newUrl, options, this.settings.allowHttp);
+    const { merchantId } = this;
+    const gate = await this.gate();
+    if (gate === undefined) throw new MerchantNotFound(merchantId);
+    if (gate.endpoint === undefined) throw new NoEndpoint(merchantId);
+    const taken = await checkEndpointHost(url, this.settings.guard);
+    if (gate.endpoint.headers !== undefined && headers === undefined && url !== gate.endpoint.url) {
+      throw headersNeeded(gate.endpoint.headers.names);
+    }
+    const message = { url, ...(await this.sealed(url, headers)), ...cause };
+    const isSo = (now: GateView | undefined) => headers === undefined && now?.endpoint?.url === url;
+    return { ...(await this.change(setUrlSignal, message, isSo)), ...taken };
+  }
+
+  private async sealed(url: string, headers: UrlOptions['headers']) {
+    if (headers === undefined) return {};
+    if (Object.keys(headers).length === 0) return { headers: 'none' as const };
+    return { headers: await sealHeaders(this.box, this.merchantId, url, headers) };
   }
 
   /**
@@ -270,4 +300,11 @@ export class MerchantHandle {
   private entity() {
     return this.calls.client.workflow.getHandle(merchantWorkflowId(this.merchantId));
   }
+}
+
+function headersNeeded(names: readonly string[]): InvalidEndpoint {
+  const message =
+    `must be given again with another address, since their values open for their own address only: ` +
+    `${names.join(', ')}; an empty object does without`;
+  return new InvalidEndpoint([{ field: 'headers', message }]);
 }

@@ -26,6 +26,13 @@ export interface SealedHeaders {
   readonly values: SealedSecret;
 }
 
+/** R50: another address for an endpoint that keeps its secrets. */
+export interface AddressChange extends Cause {
+  readonly url: string;
+  /** Sealed for this address; what was there stays if it is left out, and goes with `none`. */
+  readonly headers?: SealedHeaders | 'none';
+}
+
 /**
  * What a merchant's entity publishes for the gate, and all that survives the loss of the entity (R52).
  * Times are Unix milliseconds.

@@ -23,7 +23,7 @@ import { GATE_MEMO, merchantWorkflowId } from '../contract.ts';
 import { policyWith, type PolicyOverrides } from '../policy/policy.ts';
 import type { GateView } from '../policy/gate.ts';
 import type { Place } from '../policy/waiting-room.ts';
-import { asCause, asEndpoint, asReport, asRotation } from './message-checks.ts';
+import { asAddressChange, asCause, asEndpoint, asReport, asRotation } from './message-checks.ts';
 import { breakerState, merchantInWords, merchantStatus } from './merchant-words.ts';
 import { MerchantState, recovered, type MerchantSnapshot, type Transition } from './merchant-state.ts';
 import { metrics } from './metric-sinks.ts';
@@ -37,6 +37,7 @@ import {
   resumeSignal,
   rotateSecretSignal,
   setEndpointSignal,
+  setUrlSignal,
 } from './messages.ts';
 import { BreakerNotices } from './notices.ts';
 
@@ -199,6 +200,13 @@ function signalTakers(
       },
     ],
     [
+      setUrlSignal.name,
+      (message) => {
+        const change = asAddressChange(message);
+        return change && ((now) => state.setUrl(change, now));
+      },
+    ],
+    [
       rotateSecretSignal.name,
       (message) => {
         const rotation = asRotation(message);
@@ -243,7 +251,8 @@ const alarming: ReadonlySet<Transition['event']> = new Set([
 ]);
 
 function tellTransition(merchantId: string, transition: Transition): void {
-  const { at: _, event, ...facts } = transition;
+  // An address may have a token in its path: it stays out of the log.
+  const { at: _, from: __, to: ___, event, ...facts } = transition;
   metrics.transition(event);
   log[alarming.has(event) ? 'warn' : 'info']('merchant', { merchantId, event, ...facts });
 }

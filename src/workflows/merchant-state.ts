@@ -1,5 +1,5 @@
 import * as breaker from '../policy/circuit.ts';
-import type { Cause, CircuitView, Endpoint, GateView, Pausing } from '../policy/gate.ts';
+import type { AddressChange, Cause, CircuitView, Endpoint, GateView, Pausing } from '../policy/gate.ts';
 import type { Policy } from '../policy/policy.ts';
 import { promote, promotionDueAt, rotate } from '../policy/rotation.ts';
 import {
@@ -23,6 +23,9 @@ export interface Transition extends Cause {
   /** R41: what opened it. */
   readonly samples?: number;
   readonly failed?: number;
+  /** R50: the address before and after, without user, password and query. */
+  readonly from?: string;
+  readonly to?: string;
   readonly event:
     | 'opened'
     | 'trial-due'
@@ -66,6 +69,8 @@ export interface MerchantSnapshot {
 const FAILURES_TOLD_APART_MS = 60_000;
 /** Transitions that are remembered. */
 const TRANSITIONS = 20;
+/** Of an address that is kept with a transition, characters. */
+const LONGEST_SHOWN = 300;
 /** Reporters whose newest number is remembered: more than there are workers. */
 const REPORTERS = 200;
 
@@ -158,19 +163,28 @@ export class MerchantState {
    * ends a rotation: the secret that is set is the only one.
    */
   setEndpoint(endpoint: Omit<Endpoint, 'next'>, now: number, cause: Cause = {}): void {
-    if (endpoint.url !== this.known.lastUrl) {
-      this.set({ circuit: breaker.addressChanged(this.known.circuit), lastUrl: endpoint.url });
-      this.note(now, 'address-set', cause);
-    } else if (this.known.endpoint === undefined) {
-      this.note(now, 'address-set', cause);
-    } else if (cause.by !== undefined || cause.why !== undefined) {
-      // A service that sets the same endpoint at each start would push the rest out of the list.
-      this.note(now, 'endpoint-set', cause);
-    }
+    this.learnUrl(endpoint.url, now, cause);
     if (this.known.endpoint?.next !== undefined) {
       this.note(now, 'rotation-ended', { why: 'the endpoint was set, with one secret' });
     }
     this.set({ endpoint });
+  }
+
+  /**
+   * R50: a different address, as by {@link setEndpoint}; the secrets stay, and with them a rotation under way (R63).
+   * Without an endpoint there is no secret to keep. R72: headers open for their address only, so a different one without
+   * new headers is refused where there are any.
+   */
+  setUrl({ url, headers, ...cause }: AddressChange, now: number): void {
+    const { endpoint } = this.known;
+    if (endpoint === undefined) return;
+    const { headers: before, ...kept } = endpoint;
+    if (before !== undefined && headers === undefined && url !== endpoint.url) return;
+    this.learnUrl(url, now, cause);
+    const next = headers ?? before;
+    this.set({
+      endpoint: { ...kept, url, ...(next === undefined || next === 'none' ? {} : { headers: next }) },
+    });
   }
 
   /** R63. Without an endpoint there is nothing to replace. */
@@ -291,6 +305,20 @@ export class MerchantState {
     this.set({ circuit: breaker.giveBack(this.known.circuit, permit) });
   }
 
+  private learnUrl(url: string, now: number, cause: Cause): void {
+    const { lastUrl, endpoint } = this.known;
+    const from = lastUrl === undefined ? {} : { from: shown(lastUrl) };
+    if (url !== lastUrl) {
+      this.set({ circuit: breaker.addressChanged(this.known.circuit), lastUrl: url });
+      this.note(now, 'address-set', { ...from, to: shown(url), ...cause });
+    } else if (endpoint === undefined) {
+      this.note(now, 'address-set', { ...from, to: shown(url), ...cause });
+    } else if (cause.by !== undefined || cause.why !== undefined) {
+      // A service that sets the same endpoint at each start would push the rest out of the list.
+      this.note(now, 'endpoint-set', cause);
+    }
+  }
+
   private nextCircuitTickAt(): number {
     const { circuit, drainPausedUntil } = this.known;
     const drainAt = drainPausedUntil ?? Number.POSITIVE_INFINITY;
@@ -383,6 +411,14 @@ export class MerchantState {
   private set(change: Partial<MerchantSnapshot>): void {
     this.known = { ...this.known, ...change };
   }
+}
+
+/** Of an address, what is kept with a transition: merchants keep tokens in queries. */
+function shown(url: string): string {
+  return url
+    .replace(/[?#].*$/s, '')
+    .replace(/^(\w+:\/\/)[^/]*@/, '$1')
+    .slice(0, LONGEST_SHOWN);
 }
 
 function withoutPermit(circuit: breaker.Circuit): breaker.Circuit {

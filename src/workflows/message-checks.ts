@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 import { checkId } from '../contract.ts';
-import type { Cause, Endpoint, SealedSecret } from '../policy/gate.ts';
+import type { AddressChange, Cause, Endpoint, SealedSecret } from '../policy/gate.ts';
 import type { Release } from '../policy/gate-calls.ts';
 import type { Redelivery } from '../policy/interventions.ts';
 import { LONGEST_ROTATION_MS } from '../policy/rotation.ts';
@@ -22,18 +22,18 @@ const webhookId = v.pipe(
   v.check((id) => checkId('webhookId', id).length === 0),
 );
 
-const endpointSchema = v.object({
-  url: v.pipe(v.string(), v.maxLength(LONGEST_URL), v.regex(/^https?:/), v.url()),
-  secret: sealed,
-  headers: v.exactOptional(
-    v.object({
-      names: v.pipe(
-        v.array(v.string()),
-        v.check((names) => JSON.stringify(names).length <= LONGEST_NAMES),
-      ),
-      values: sealed,
-    }),
+const url = v.pipe(v.string(), v.maxLength(LONGEST_URL), v.regex(/^https?:/), v.url());
+const sealedHeaders = v.object({
+  names: v.pipe(
+    v.array(v.string()),
+    v.check((names) => JSON.stringify(names).length <= LONGEST_NAMES),
   ),
+  values: sealed,
+});
+const endpointSchema = v.object({ url, secret: sealed, headers: v.exactOptional(sealedHeaders) });
+const addressSchema = v.object({
+  url,
+  headers: v.exactOptional(v.union([sealedHeaders, v.literal('none')])),
 });
 const rotationSchema = v.object({
   secret: sealed,
@@ -73,6 +73,10 @@ const redeliverySchema = v.object({
 
 export const asEndpoint = (message: unknown): Omit<Endpoint, 'next'> | undefined =>
   parsed(endpointSchema, message);
+export const asAddressChange = (message: unknown): AddressChange | undefined => {
+  const change = parsed(addressSchema, message);
+  return change && { ...change, ...asCause(message) };
+};
 export const asRotation = (message: unknown): Rotation | undefined => {
   const rotation = parsed(rotationSchema, message);
   return rotation && { ...rotation, ...asCause(message) };

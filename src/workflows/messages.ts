@@ -4,7 +4,7 @@ import type { FailureReason } from '../policy/ladders.ts';
 import type { DeliveryStatus } from '../policy/status.ts';
 import type { Verdict } from '../policy/verdicts.ts';
 import type { Release } from '../policy/gate-calls.ts';
-import type { Cause, Endpoint, HeldReason, GateView, SealedSecret } from '../policy/gate.ts';
+import type { AddressChange, Cause, Endpoint, HeldReason, GateView, SealedSecret } from '../policy/gate.ts';
 import type { Place } from '../policy/waiting-room.ts';
 import type { Transition } from './merchant-state.ts';
 
@@ -93,6 +93,8 @@ export const bulkProgressQuery = defineQuery<BulkProgress>('progress');
 export const reportSignal = defineSignal<[Report]>('report');
 /** It takes the place of all that was set before. */
 export const setEndpointSignal = defineSignal<[Omit<Endpoint, 'next'> & Cause]>('setEndpoint');
+/** R50: it changes the address; secrets stay. */
+export const setUrlSignal = defineSignal<[AddressChange]>('setUrl');
 /** R63: sent by the client, which seals the new secret. */
 export const rotateSecretSignal = defineSignal<[Rotation]>('rotateSecret');
 /** R63: paste it into the Temporal UI; the cause may be left out. */

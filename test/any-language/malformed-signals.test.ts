@@ -72,7 +72,7 @@ describe('a running delivery', () => {
 });
 
 describe("a merchant's entity", () => {
-  test.for(['report', 'setEndpoint', 'rotateSecret', 'removeEndpoint', 'unheardOf'])(
+  test.for(['report', 'setEndpoint', 'setUrl', 'rotateSecret', 'removeEndpoint', 'unheardOf'])(
     'R51 survives malformed arguments of the signal %s, answers, and still wakes what it holds',
     async (signalName) => {
       const merchantId = freshMerchant();

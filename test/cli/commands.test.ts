@@ -259,20 +259,29 @@ describe('merchants', () => {
     ] as const) {
       expect(await cli.json(merchant(command, ...args, ...why))).toMatchObject({ exitCode: 0 });
     }
+    const moved = merchant('set', '--url', `${receiver.url}moved`, '--allow-http', ...why);
+    expect(await cli.run(moved)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('x-tenant') });
+    const headers = ['--headers-file', headersFile];
+    expect(await cli.json([...moved, ...headers])).toMatchObject({ exitCode: 0, answer: { applied: true } });
     const { words, answer, text } = await both(...merchant('show'));
+    expect(words.stdout).toContain(
+      `address-set by ann: their deploy is fixed (${receiver.url} → ${receiver.url}moved)`,
+    );
     expect(words.stdout).toMatch(/paused by ann/);
     expect(words.stdout).toContain('x-tenant');
     expect(answer).toMatchObject({
-      gate: { paused: cause, endpoint: { url: receiver.url, headers: ['x-tenant'] } },
+      gate: { paused: cause, endpoint: { url: `${receiver.url}moved`, headers: ['x-tenant'] } },
     });
     expect(words.stdout + text).not.toMatch(/very-private|a secret of|sealed/);
     for (const command of ['resume', 'unset']) {
       expect(await cli.run(merchant(command, ...why))).toEqual({ exitCode: 0, stdout: 'done\n', stderr: '' });
     }
-    const events = ['address-set', 'endpoint-set', 'secret-rotated', 'secret-promoted', 'paused', 'resumed'];
+    const events = ['address-set', 'endpoint-set', 'secret-rotated', 'secret-promoted', 'paused'];
     const status = await client.hooks.merchant(merchantId).breaker();
     expect(status?.transitions).toMatchObject(
-      [...events, 'address-removed'].map((event) => Object.assign({ event }, cause)),
+      [...events, 'address-set', 'resumed', 'address-removed'].map((event) =>
+        Object.assign({ event }, cause),
+      ),
     );
     expect(await cli.json(merchant('promote-secret'))).toMatchObject({ exitCode: 6 });
     expect(await cli.json(['merchant', 'show', freshMerchant()])).toMatchObject({
@@ -469,7 +478,18 @@ const wrong: readonly (readonly [words: string, ...args: readonly string[]])[] =
   ['a merchant id and a webhook id', 'cancel'],
   ['must be one of', 'cancel', '--all', '--yes', '--state', 'failed'],
   ['missing required argument', 'try-now'],
-  ['by --secret-file', 'merchant', 'set', 'm', '--url', 'https://192.0.2.1/'],
+  [
+    'only one of them',
+    'merchant',
+    'set',
+    'm',
+    '--url',
+    'https://x/',
+    '--secret',
+    secret,
+    '--secret-file',
+    'x',
+  ],
   ['begin with https', 'merchant', 'set', 'm', '--url', 'http://192.0.2.1/', '--secret', secret],
   ['missing required argument', 'merchant', 'show'],
   ['keepOldFor must be', 'merchant', 'rotate-secret', 'm', '--secret', secret, '--keep-old-for', 'soon'],

@@ -1,6 +1,13 @@
 import { createHmac } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { Hookladder, InvalidExport, NoEndpoint, OwnFault, type MerchantHandle } from '../../src/client.ts';
+import {
+  Hookladder,
+  InvalidExport,
+  MerchantNotFound,
+  NoEndpoint,
+  OwnFault,
+  type MerchantHandle,
+} from '../../src/client.ts';
 import type { RunningWorkers } from '../../src/workers.ts';
 import { startReceiver, type Receiver } from '../support/receiver.ts';
 import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
@@ -82,6 +89,51 @@ describe('a test event', () => {
   });
 });
 
+describe('R50 another address', () => {
+  test('R63 keeps the secret and a rotation under way; held deliveries go there, signed as before', async () => {
+    await merchant.setEndpoint({ url: `${receiver.url}old?token=1`, secret });
+    await merchant.rotateSecret('the secret that follows');
+    expect(await merchant.setUrl(`${receiver.url}new?token=2`, ann)).toEqual({ applied: true });
+    await merchant.sendTest();
+    const [seen] = receiver.received;
+    const signed = (key: string) =>
+      createHmac('sha256', key)
+        .update(`${String(seen?.headers['x-webhook-timestamp'])}.`)
+        .update(seen?.body ?? '')
+        .digest('hex');
+    expect(seen).toMatchObject({
+      path: '/new?token=2',
+      headers: {
+        'x-webhook-signature': signed(secret),
+        'x-webhook-signature-next': signed('the secret that follows'),
+      },
+    });
+    expect((await merchant.breaker())?.transitions.at(-1)).toMatchObject({
+      event: 'address-set',
+      from: `${receiver.url}old`,
+      to: `${receiver.url}new`,
+      ...ann,
+    });
+  });
+
+  test('R72 needs custom headers again, and says which; a merchant without a secret to keep is refused', async () => {
+    await expect(merchant.setUrl(receiver.url)).rejects.toBeInstanceOf(MerchantNotFound);
+    await merchant.setEndpoint({ url: receiver.url, secret, headers: { 'x-tenant': '7' } });
+    await expect(merchant.setUrl(`${receiver.url}new`)).rejects.toThrow(
+      /headers must be given again.*x-tenant/,
+    );
+    expect(await merchant.setUrl(receiver.url, ann)).toEqual({ applied: true });
+    await merchant.setUrl(`${receiver.url}new`, { headers: { 'x-tenant': '8' } });
+    await merchant.sendTest();
+    expect(receiver.received.at(-1)).toMatchObject({ path: '/new', headers: { 'x-tenant': '8' } });
+    await merchant.setUrl(receiver.url, { headers: {} });
+    expect((await merchant.describe()).endpoint).toEqual({ url: receiver.url, headers: [] });
+    await expect(merchant.setUrl('ftp://shop.example')).rejects.toThrow(/url must begin with/);
+    await merchant.removeEndpoint();
+    await expect(merchant.setUrl(receiver.url)).rejects.toBeInstanceOf(NoEndpoint);
+  });
+});
+
 describe('an export', () => {
   test('R63 carries sealed secrets, headers and a rotation under way, and is taken back', async () => {
     await merchant.setEndpoint({ url: receiver.url, secret, headers: { 'x-tenant': '7' } });
@@ -134,7 +186,7 @@ test('changes of an endpoint are kept with who and why', async () => {
   await merchant.removeEndpoint(ann);
   const at = expect.any(Number) as number;
   expect((await merchant.breaker())?.transitions).toEqual([
-    { at, event: 'address-set', ...ann },
+    { at, event: 'address-set', to: receiver.url, ...ann },
     { at, event: 'endpoint-set', by: 'bob' },
     { at, event: 'secret-rotated', ...ann },
     { at, event: 'secret-promoted', by: 'bob' },

@@ -185,8 +185,43 @@ describe('a merchant', () => {
     state.setEndpoint({ ...endpoint(), url }, START + 20, { by: 'bob' });
     expect(state.snapshot().transitions.slice(-2)).toEqual([
       { at: START + 10, event: 'address-removed', by: 'ann' },
-      { at: START + 20, event: 'address-set', by: 'bob' },
+      { at: START + 20, event: 'address-set', from: url, to: url, by: 'bob' },
     ]);
+  });
+
+  test('R50 R63 an address that moves keeps both secrets, makes the trial due, and is remembered without user and query', () => {
+    const state = openMerchant();
+    state.rotateSecret({ secret: 'next' as Endpoint['secret'], keepOldForMs: 1_000_000 }, START + 10);
+    const url = 'https://user:password@b.example/hooks?token=1#x';
+    state.setUrl({ url, by: 'ann', why: 'they moved' }, START + 20);
+    expect(state.view()).toMatchObject({
+      circuit: { state: 'half-open' },
+      endpoint: { url, secret: 'sealed', next: { secret: 'next', promoteAt: START + 1_000_010 } },
+    });
+    expect(state.snapshot().transitions.at(-1)).toEqual({
+      at: START + 20,
+      event: 'address-set',
+      from: 'https://a.example/',
+      to: 'https://b.example/hooks',
+      by: 'ann',
+      why: 'they moved',
+    });
+  });
+
+  test('R50 R72 headers stay with their address: another one needs them anew, or none', () => {
+    const headers = (values: string) => ({ names: ['x-a'], values: values as Endpoint['secret'] });
+    const state = new MerchantState(policy);
+    state.setUrl({ url: 'https://a.example/' }, START);
+    expect(state.view().endpoint).toBeUndefined();
+    state.setEndpoint({ ...endpoint(), headers: headers('a') }, START);
+    state.setUrl({ url: 'https://a.example/' }, START + 1);
+    expect(state.view().endpoint).toEqual({ ...endpoint(), headers: headers('a') });
+    state.setUrl({ url: 'https://b.example/' }, START + 2);
+    expect(state.view().endpoint).toEqual({ ...endpoint(), headers: headers('a') });
+    state.setUrl({ url: 'https://b.example/', headers: headers('b') }, START + 3);
+    expect(state.view().endpoint).toEqual({ ...endpoint('b'), headers: headers('b') });
+    state.setUrl({ url: 'https://c.example/', headers: 'none' }, START + 4);
+    expect(state.view().endpoint).toEqual(endpoint('c'));
   });
 
   test('R53 pausing again without saying who and why keeps who paused first', () => {
@@ -231,6 +266,7 @@ test('R44 R46 R48 R51 whatever interleaves, no delivery is forgotten, order is k
     fc.record({ do: fc.constant('pause' as const) }),
     fc.record({ do: fc.constant('resume' as const) }),
     fc.record({ do: fc.constant('address' as const), host: fc.constantFrom('a', 'b', undefined) }),
+    fc.record({ do: fc.constant('move' as const), host: fc.constantFrom('a', 'b') }),
   );
   fc.assert(
     fc.property(fc.array(step, { maxLength: 100 }), (steps) => {
@@ -312,6 +348,9 @@ test('R44 R46 R48 R51 whatever interleaves, no delivery is forgotten, order is k
           case 'address':
             if (each.host === undefined) state.removeEndpoint({}, now);
             else state.setEndpoint(endpoint(each.host), now);
+            break;
+          case 'move':
+            state.setUrl({ url: endpoint(each.host).url }, now);
             break;
         }
         state.viewIfChanged();

@@ -85,6 +85,7 @@ test('R63 R50 R51 R52 whatever interleaves, over continue-as-new and loss, the s
     { weight: 4, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.nat(700) }) },
     fc.record({ do: fc.constant('sleep' as const) }),
     { weight: 2, arbitrary: fc.record({ do: fc.constant('set' as const), name }) },
+    fc.record({ do: fc.constant('move' as const), host: fc.constantFrom('a', 'b') }),
     fc.record({ do: fc.constant('remove' as const) }),
     fc.record({ do: fc.constant('lose' as const) }),
     fc.record({ do: fc.constant('reset' as const) }),
@@ -125,6 +126,10 @@ test('R63 R50 R51 R52 whatever interleaves, over continue-as-new and loss, the s
           case 'set':
             state.setEndpoint(endpoint(each.name), now);
             model = { old: each.name };
+            break;
+          case 'move':
+            // Secrets stay, also those of a rotation.
+            state.setUrl({ url: `https://${each.host}.example/` }, now);
             break;
           case 'remove':
             state.removeEndpoint({}, now);
