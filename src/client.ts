@@ -28,7 +28,7 @@ import { IdConflict, InvalidEndpoint, InvalidWebhook } from './errors.ts';
 import { checkExportFilter, checkFilter, visibilityQuery, type DeliveryFilter } from './filter.ts';
 import { AddressGuard, networkProblem, networksOf } from './http/address-guard.ts';
 import type { PolicyOverrides } from './policy/policy.ts';
-import type { KeySource } from './key-list.ts';
+import { keysFromEnvironment, type KeySource } from './key-list.ts';
 import { SecretBox } from './secrets.ts';
 
 export * from './errors.ts';
@@ -312,12 +312,6 @@ function connect(): ClientOptions & { readonly own: Connection } {
 function optionsOf({ connection, options }: Client): ClientOptions & { readonly own: undefined } {
   const { namespace, identity, interceptors, workflow } = options;
   return { own: undefined, connection, namespace, identity, interceptors, workflow };
-}
-
-function keysFromEnvironment(): KeySource | undefined {
-  const { HOOKLADDER_SECRET_KEYS: keys, HOOKLADDER_SECRET_KEYS_FILE: keysFile } = process.env;
-  if (keysFile) return { keysFile };
-  return keys ? { keys } : undefined;
 }
 
 function guardOf({ allowedNetworks }: HookladderOptions): AddressGuard {

@@ -47,3 +47,10 @@ export function parseKeys(text: string, kind: 'secret' | 'encryption'): [first: 
 export function newKey(id: string): string {
   return `${id}:${randomBytes(32).toString('base64')}`;
 }
+
+/** The keys that seal secrets, as the environment names them. */
+export function keysFromEnvironment(): KeySource | undefined {
+  const { HOOKLADDER_SECRET_KEYS: keys, HOOKLADDER_SECRET_KEYS_FILE: keysFile } = process.env;
+  if (keysFile) return { keysFile };
+  return keys ? { keys } : undefined;
+}

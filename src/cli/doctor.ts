@@ -2,10 +2,11 @@ import { writeFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings';
+import type { Hookladder } from '../client.ts';
 import type { Examination } from '../doctor/examine.ts';
 import { summaryOf, type CheckResult, type CheckVerdict, type DoctorReport } from '../doctor/report.ts';
 import { networkProblem, networksOf } from '../http/address-guard.ts';
-import { guarded, headersOf, readInput } from './context.ts';
+import { guarded, headersOf, readInput, run } from './context.ts';
 import { EXIT, UsageError } from './exit-codes.ts';
 import { collect, duration } from './options.ts';
 import { openProgressBar, paint, type Output } from './output.ts';
@@ -16,7 +17,8 @@ export function doctorCommand(): CommandUnknownOpts {
     .description(
       'examine a webhook endpoint: signatures, handling, certificate, time; exit code 7 or 8 if something is wrong',
     )
-    .argument('<url>', 'the address that webhooks are sent to')
+    .argument('[url]', 'the address that webhooks are sent to')
+    .option('--merchant <id>', 'take address, secret and headers of this merchant from Temporal instead')
     .option('--secret-file <path>', 'read the signing secret from a file, or from standard input (-)')
     .option(
       '--secret <secret>',
@@ -44,22 +46,42 @@ export function doctorCommand(): CommandUnknownOpts {
       'after',
       `
 The secret comes from --secret-file, or from the variable WEBHOOK_SECRET, or is asked for. All that is sent are test events:
-of the type hookladder.test, with "test": true, and ids that begin with doctor_. Temporal is not needed. As in a worker,
-HOOKLADDER_ALLOWED_NETWORKS, HOOKLADDER_CA_FILE and HOOKLADDER_EGRESS_PROXY hold.
+of the type hookladder.test, with "test": true, and ids that begin with doctor_. Temporal is needed for --merchant only, and
+then the keys of HOOKLADDER_SECRET_KEYS_FILE are, too. As in a worker, HOOKLADDER_ALLOWED_NETWORKS, HOOKLADDER_CA_FILE and
+HOOKLADDER_EGRESS_PROXY hold.
 
 Exit code 0: nothing is wrong, or there is advice; 7: warnings; 8: faults.
 
 Examples:
   hookladder doctor https://shop.example/webhooks --secret-file secret.txt --html report.html
   hookladder doctor https://shop.example/webhooks --secret-file secret.txt --only certificate,answer-time
+  hookladder doctor --merchant shop-1
   hookladder doctor http://127.0.0.1:8080/ --secret-file secret.txt --allow-network 127.0.0.0/8 --skip https`,
     )
     .action(async (url, options, command) => {
-      await guarded(command, async (out) => await doctor(out, url, options));
+      const { merchant } = options;
+      if (url !== undefined && merchant === undefined) {
+        return await guarded(command, async (out) => {
+          const [secret, headers] = [await secretOf(options), await headersOf(options.headersFile)];
+          return await doctor(out, { url, secret, headers }, options);
+        });
+      }
+      if (url !== undefined || merchant === undefined) {
+        return await guarded(command, () => {
+          throw new UsageError('give the address, or a merchant by --merchant, and only one of them');
+        });
+      }
+      await run(command, async ({ hooks, out }) => {
+        if ((options.secret ?? options.secretFile ?? options.headersFile) !== undefined) {
+          throw new UsageError('with --merchant leave --secret, --secret-file and --headers-file out');
+        }
+        return await doctor(out, await endpointOf(hooks, merchant), options);
+      });
     });
 }
 
 interface Options {
+  readonly merchant?: string;
   readonly secret?: string;
   readonly secretFile?: string;
   readonly headersFile?: string;
@@ -74,7 +96,9 @@ interface Options {
   readonly docs?: string;
 }
 
-async function doctor(out: Output, url: string, options: Options): Promise<number> {
+type Endpoint = Pick<Examination, 'url' | 'secret' | 'headers'>;
+
+async function doctor(out: Output, endpoint: Endpoint, options: Options): Promise<number> {
   // Loaded only now, so that help and completion answer at once.
   const [{ examine, extentOf, chosenChecks }, { checks }, { SendingFault }] = await Promise.all([
     import('../doctor/examine.ts'),
@@ -90,9 +114,7 @@ async function doctor(out: Output, url: string, options: Options): Promise<numbe
   const examination: Examination = {
     ...options,
     ...(await edgeOf(options)),
-    url,
-    secret: await secretOf(options),
-    headers: await headersOf(options.headersFile),
+    ...endpoint,
     limits: { paceMs: options.pace, totalMs: options.timeLimit },
     onCheck: ({ title }, nth, of) => bar.show(nth / of, title),
   };
@@ -114,6 +136,23 @@ async function doctor(out: Output, url: string, options: Options): Promise<numbe
   out.result(report, () => inWords(report));
   if (options.html !== undefined) out.note(`\nThe report is in ${options.html}`);
   return { ok: EXIT.done, warning: EXIT.warnings, fault: EXIT.faults }[report.verdict];
+}
+
+/** The endpoint as it is set; what is sealed of it is opened here and goes nowhere else. */
+async function endpointOf(hooks: Hookladder, merchantId: string): Promise<Endpoint> {
+  const [{ keysFromEnvironment }, { SecretBox }, { openHeaders }] = await Promise.all([
+    import('../key-list.ts'),
+    import('../secrets.ts'),
+    import('../custom-headers.ts'),
+  ]);
+  const keys = keysFromEnvironment();
+  if (keys === undefined) {
+    throw new UsageError('the secret cannot be opened without a key: set HOOKLADDER_SECRET_KEYS_FILE');
+  }
+  const box = new SecretBox(keys);
+  const exported = await hooks.merchant(merchantId).exportEndpoint();
+  const secret = await box.open(merchantId, exported.secret);
+  return { url: exported.url, secret, headers: await openHeaders(box, merchantId, exported) };
 }
 
 /** Where requests may go, and whom they trust: as a worker of this environment, and what the flags add. */
@@ -190,20 +229,20 @@ const marks = {
 } as const satisfies Record<CheckVerdict, unknown>;
 
 function inWords(report: DoctorReport): string {
-  const { url, kit, requests, durationMs, verdict, run } = report;
+  const { url, kit, requests, durationMs, verdict, run: idPrefix } = report;
   const colour = { ok: 'green', warning: 'yellow', fault: 'red' } as const;
   return [
     `${paint('bold', url)}${kit === undefined ? '' : ` (${kit})`}`,
     '',
     ...report.checks.map(checkInWords),
     '',
-    `${paint(colour[verdict], summaryOf(report))} ${requests} requests in ${Math.round(durationMs / 1_000)} s, ids ${run}_…`,
+    `${paint(colour[verdict], summaryOf(report))} Requests: ${requests}, in ${Math.round(durationMs / 1_000)} s; ids: ${idPrefix}_…`,
   ].join('\n');
 }
 
 function checkInWords({ id, title, verdict, sent, seen, remedy, see }: CheckResult): string {
   const [colour, mark] = marks[verdict];
-  const line = `${paint(colour, mark)} ${title} ${paint('dim', id)}`;
+  const line = `${paint(colour, mark)} ${id.padEnd(18)} ${title}`;
   if (verdict === 'ok') return `${line}\n${paint('dim', `    ${seen}`)}`;
   return [
     line,

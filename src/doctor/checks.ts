@@ -126,9 +126,9 @@ const signatureChecks: readonly Check[] = [
       const fast = await patient.send({ name: 'fast', shift: 120 });
       const { skewSeconds } = patient.first.echo ?? {};
       const skew =
-        skewSeconds === undefined
+        Math.abs(skewSeconds ?? 0) < 2
           ? ''
-          : `; its clock is ${Math.abs(skewSeconds)} s ${skewSeconds < 0 ? 'behind' : 'ahead'}`;
+          : `; its clock is ${Math.abs(skewSeconds ?? 0)} s ${(skewSeconds ?? 0) < 0 ? 'behind' : 'ahead'}`;
       return judged(sent, slow, () => {
         const seen = `${answerInWords(slow)}; ${answerInWords(fast)}${skew}`;
         const isOff = Math.abs(skewSeconds ?? 0) > 60;

@@ -290,6 +290,23 @@ describe('merchants', () => {
     });
   });
 
+  test('doctor examines the endpoint that is set, with its secret and headers', async () => {
+    const custom = { headers: { Authorization: 'Bearer of the endpoint' } };
+    await client.hooks.merchant(merchantId).setEndpoint({ url: receiver.url, secret, ...custom });
+    receiver.answer((_, { headers }) => (headers.authorization === 'Bearer of the endpoint' ? 200 : 403));
+    const args = ['doctor', '--merchant', merchantId, '--only', 'signature-right,signature-wrong'];
+    const { exitCode, answer, text } = await cli.json(args);
+    expect({ exitCode, answer }).toMatchObject({
+      exitCode: 8,
+      answer: {
+        url: receiver.url,
+        checks: [{ verdict: 'ok' }, { verdict: 'fault', seen: expect.stringContaining('HTTP 200') }],
+      },
+    });
+    expect(text).not.toMatch(/Bearer|a secret of 20/);
+    expect(await cli.json(['doctor', '--merchant', freshMerchant()])).toMatchObject({ exitCode: 3 });
+  });
+
   test('test', async () => {
     await withEndpoint();
     const { words, answer } = await both('merchant', 'test', merchantId);

@@ -5,6 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, type TestContext } from 'vitest';
+import { examine } from '../../src/doctor/examine.ts';
 import type { Sender } from '../../src/http/sender.ts';
 import { postTo, senderFor } from '../support/posting.ts';
 import { runProgram } from '../any-language/run-program.ts';
@@ -133,6 +134,18 @@ describe.each(Object.entries({ ...kits, ...languages }))('the example in %s', (n
         throw new Error(`${rule}: ${String(error)}`, { cause: error });
       });
     }
+    const { checks } = await examine({
+      url,
+      secret: SECRET,
+      allowedNetworks: ['127.0.0.0/8'],
+      skip: ['https'],
+      limits: { paceMs: 0, idleMs: 300, samples: 3 },
+    });
+    const wrong = checks.filter(({ id, verdict }) => {
+      const isUnreadable = example.unreadable !== undefined && id === 'raw-body';
+      return verdict === 'fault' || (verdict === 'warning' && !isUnreadable);
+    });
+    expect(wrong).toEqual([]);
   });
 });
 
