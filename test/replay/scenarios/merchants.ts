@@ -109,6 +109,7 @@ export const merchants: readonly Scenario[] = [
     await merchant.pause(ann);
     await merchant.pause();
     await merchant.resume(ann);
+    await merchant.setUrl(`${stand.receiver.url}operated?elsewhere`, ann);
     await merchant.rotateSecret('another secret of 20 bytes', ann);
     await stand.recordMerchant('two-secrets', merchant);
     await merchant.promoteSecret(ann);
