@@ -34,10 +34,11 @@ export interface ServerProcess {
   kill(): void;
 }
 
-/** Whom a process runs as, by number; as this process if not given. */
+/** Whom a process runs as, by number, and its environment; as this process if not given. */
 export interface RunAs {
   readonly uid?: number;
   readonly gid?: number;
+  readonly env?: NodeJS.ProcessEnv;
 }
 
 /**
@@ -53,7 +54,7 @@ export function startServerProcess(
 ): ServerProcess {
   const child =
     process.platform === 'win32'
-      ? spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], windowsHide: true })
+      ? spawn(command, args, { ...runAs, stdio: ['ignore', 'pipe', 'pipe'], windowsHide: true })
       : spawn('/bin/sh', ['-c', GUARDED_START, 'sh', command, ...args], {
           ...runAs,
           stdio: ['ignore', 'pipe', 'pipe', 'pipe'],

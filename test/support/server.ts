@@ -12,6 +12,10 @@ declare module 'vitest' {
     temporalAddresses: readonly string[];
     temporalBinary: string;
     workflowBundlePath: string;
+    /** Whether workers run already, so that tests start none. */
+    standingWorkers: boolean;
+    /** How Node runs a worker of the image, where processes are to be these. */
+    imageWorker: { readonly args: string[]; readonly env: Record<string, string> } | undefined;
   }
 }
 
@@ -30,6 +34,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   );
   project.provide('temporalBinary', binary.path);
   project.provide('workflowBundlePath', workflowBundlePath);
+  project.provide('standingWorkers', false);
+  project.provide('imageWorker', undefined);
   return async () => {
     await Promise.all(servers.map((server) => server.stop()));
     await rm(folder, { recursive: true });

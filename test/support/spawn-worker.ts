@@ -17,9 +17,15 @@ export interface WorkerProcess {
   readonly lines: string[];
 }
 
-/** Starts a worker with this environment, and nothing of ours but `PATH`; resolves when both of its workers poll. */
-export async function spawnWorker(environment: Record<string, string>): Promise<WorkerProcess> {
-  const child = spawn(process.execPath, [entry], {
+/**
+ * Starts a worker with this environment, and nothing of ours but `PATH`; resolves when both of its workers poll.
+ * @param args of Node; by default the sources' worker.
+ */
+export async function spawnWorker(
+  environment: Record<string, string>,
+  args: readonly string[] = [entry],
+): Promise<WorkerProcess> {
+  const child = spawn(process.execPath, args, {
     env: { PATH: process.env['PATH'], ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
