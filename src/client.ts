@@ -13,10 +13,10 @@ import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { pMapSettled } from 'p-map';
 import { v7 as uuidv7 } from 'uuid';
 import type { BulkOrder, BulkSettings } from './bulk.ts';
-import { BulkHandle, startBulk } from './client/bulk-handle.ts';
+import { BulkHandle, listBulk, startBulk, type ListedBulk } from './client/bulk-handle.ts';
 import { exportDeliveries, type ExportedDelivery, type ExportOptions } from './client/delivery-export.ts';
 import { DeliveryHandle } from './client/delivery-handle.ts';
-import { listDeliveries, type ListedDelivery } from './client/listing.ts';
+import { listDeliveries, type ListedDelivery, type ListOptions } from './client/listing.ts';
 import { listMerchants, type ListedMerchant } from './client/merchant-listing.ts';
 import { MerchantHandle } from './client/merchant-handle.ts';
 import { TemporalCalls } from './client/temporal-calls.ts';
@@ -41,7 +41,7 @@ export type { DeliveryHandle, MerchantHandle };
 export type { BulkHandle };
 export type { BulkOrder, BulkProgress, BulkSettings, BulkSkip } from './bulk.ts';
 export type { BreakerFilter, DeliveryFilter, FilterState } from './filter.ts';
-export type { ListedDelivery, ListedMerchant };
+export type { ListedBulk, ListedDelivery, ListedMerchant, ListOptions };
 export type { ExportedDelivery, ExportOptions };
 export type { ExportedAttempt } from './client/delivery-export.ts';
 export type { ExportedEndpoint } from './client/exported-endpoint.ts';
@@ -184,14 +184,10 @@ export class Hookladder {
   /**
    * Lists deliveries, the newest first, each with its state of now. They are found by visibility, which may not know yet
    * what was accepted or ended in the last second or so.
-   * @param limit - at most so many; 100 by default.
    * @throws {@link InvalidFilter}; while iterating {@link TemporalUnavailable}
    */
-  list(
-    filter: DeliveryFilter = {},
-    { limit = 100 }: { readonly limit?: number } = {},
-  ): AsyncIterable<ListedDelivery> {
-    return listDeliveries(this.calls, checkFilter(filter), limit);
+  list(filter: DeliveryFilter = {}, options: ListOptions = {}): AsyncIterable<ListedDelivery> {
+    return listDeliveries(this.calls, checkFilter(filter), options);
   }
 
   /**
@@ -219,7 +215,7 @@ export class Hookladder {
     const filter = checkFilter({ paymentId });
     return {
       async deliveries() {
-        return await Array.fromAsync(listDeliveries(calls, filter, Number.POSITIVE_INFINITY));
+        return await Array.fromAsync(listDeliveries(calls, filter, { limit: Number.POSITIVE_INFINITY }));
       },
     };
   }
@@ -237,6 +233,15 @@ export class Hookladder {
   /** A bulk command that was given before, by its id. */
   bulkCommand(id: string): BulkHandle {
     return new BulkHandle(this.calls, id, false);
+  }
+
+  /**
+   * Bulk commands, the newest first, as long as the namespace keeps them.
+   * @param limit - at most so many; 20 by default.
+   * @throws while iterating {@link TemporalUnavailable}
+   */
+  bulkCommands({ limit = 20 }: { readonly limit?: number } = {}): AsyncIterable<ListedBulk> {
+    return listBulk(this.calls, limit);
   }
 
   /** The delivery of a webhook that was handed over before. */

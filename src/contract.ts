@@ -86,7 +86,7 @@ const id = (longest: number) =>
   );
 
 export const merchantIdSchema = id(64);
-const webhookIdSchema = id(128);
+export const webhookIdSchema = id(128);
 
 export const typeSchema = v.pipe(
   v.string('must be a string'),

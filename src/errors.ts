@@ -74,10 +74,12 @@ export class IdConflict extends HookladderError {
 /** Temporal cannot be reached or did not answer in time. The call may be repeated: it is idempotent. */
 export class TemporalUnavailable extends HookladderError {
   readonly code = 'TEMPORAL_UNAVAILABLE';
-  constructor(cause: unknown) {
-    super(`Temporal cannot be reached (${innermost(cause)}): check TEMPORAL_ADDRESS and repeat the call`, {
-      cause,
-    });
+  constructor(cause: unknown, address?: string) {
+    const where = address === undefined ? '' : ` at ${address}`;
+    super(
+      `Temporal cannot be reached${where} (${innermost(cause)}): check TEMPORAL_ADDRESS and repeat the call`,
+      { cause },
+    );
   }
 }
 
@@ -96,8 +98,8 @@ export class NoWorker extends HookladderError {
 /** Temporal knows no such delivery: never accepted, or closed for longer than the namespace keeps it. */
 export class DeliveryNotFound extends HookladderError {
   readonly code = 'DELIVERY_NOT_FOUND';
-  constructor(merchantId: string, webhookId: string) {
-    super(`there is no delivery of webhook ${webhookId} for merchant ${merchantId}: check both ids`);
+  constructor(merchantId: string, webhookId: string, remedy = 'check both ids') {
+    super(`there is no delivery of webhook ${webhookId} for merchant ${merchantId}: ${remedy}`);
   }
 }
 
@@ -137,7 +139,10 @@ export class InvalidExport extends HookladderError {
 export class SecretKeyMissing extends HookladderError {
   readonly code = 'SECRET_KEY_MISSING';
   constructor() {
-    super('no key to seal secrets with: give `secretKeys` to the client or set HOOKLADDER_SECRET_KEYS_FILE');
+    super(
+      'no key to seal secrets with: set HOOKLADDER_SECRET_KEYS_FILE, or HOOKLADDER_SECRET_KEYS, to the keys that the ' +
+        'workers have; in code, give `secretKeys` to the client',
+    );
   }
 }
 

@@ -2,11 +2,13 @@
 import * as v from 'valibot';
 import {
   DELIVERY_WORKFLOW,
+  deliveryWorkflowId,
   MERCHANT_WORKFLOW,
   merchantIdSchema,
   paymentIdSchema,
   problemsOf,
   typeSchema,
+  webhookIdSchema,
 } from './contract.ts';
 import { InvalidFilter } from './errors.ts';
 import type { DeliveryState } from './policy/status.ts';
@@ -35,6 +37,8 @@ export interface DeliveryFilter {
   /** Event type. */
   readonly type?: string;
   readonly paymentId?: string;
+  /** One webhook, with all its runs; needs `merchantId`. */
+  readonly webhookId?: string;
   /** Accepted at or after. */
   readonly since?: string;
   /** Accepted before. */
@@ -58,16 +62,26 @@ export const deliveryFilterSchema = (
   states: readonly FilterState[] = FILTER_STATES,
   remedy = `must be one of ${states.join(', ')}`,
 ) =>
-  v.strictObject({
-    merchantId: v.exactOptional(merchantIdSchema),
-    state: v.exactOptional(v.picklist(states, remedy)),
-    type: v.exactOptional(typeSchema),
-    paymentId: v.exactOptional(paymentIdSchema),
-    since: v.exactOptional(time),
-    until: v.exactOptional(time),
-    endedSince: v.exactOptional(time),
-    endedUntil: v.exactOptional(time),
-  });
+  v.pipe(
+    v.strictObject({
+      merchantId: v.exactOptional(merchantIdSchema),
+      state: v.exactOptional(v.picklist(states, remedy)),
+      type: v.exactOptional(typeSchema),
+      paymentId: v.exactOptional(paymentIdSchema),
+      webhookId: v.exactOptional(webhookIdSchema),
+      since: v.exactOptional(time),
+      until: v.exactOptional(time),
+      endedSince: v.exactOptional(time),
+      endedUntil: v.exactOptional(time),
+    }),
+    v.forward(
+      v.check(
+        ({ merchantId, webhookId }) => webhookId === undefined || merchantId !== undefined,
+        'needs merchantId: ids of webhooks are those of one merchant',
+      ),
+      ['webhookId'],
+    ),
+  );
 
 /** Which breakers that are not closed are meant. */
 export interface BreakerFilter {
@@ -124,11 +138,14 @@ export function isAskedFor({ paymentId }: DeliveryFilter, attributes: Found['att
  * @param now - what relative times count from, Unix milliseconds.
  */
 export function visibilityQuery(filter: DeliveryFilter, now: number): string {
-  const { merchantId, type, paymentId, since, until, endedSince, endedUntil } = filter;
+  const { merchantId, type, paymentId, webhookId, since, until, endedSince, endedUntil } = filter;
   const at = (text: string) => quoted(new Date(timeOf(text, now)).toISOString());
   return [
     `WorkflowType = ${quoted(DELIVERY_WORKFLOW)}`,
     ...(merchantId === undefined ? [] : [`WebhookMerchant = ${quoted(merchantId)}`]),
+    ...(merchantId === undefined || webhookId === undefined
+      ? []
+      : [`WorkflowId = ${quoted(deliveryWorkflowId(merchantId, webhookId))}`]),
     ...(type === undefined ? [] : [`WebhookEvent = ${quoted(type)}`]),
     ...(paymentId === undefined ? [] : [paymentCondition(paymentId)]),
     ...stateConditions(filter.state),

@@ -5,7 +5,7 @@ import { signatureHeaders, type SigningSecrets } from '../http/signatures.ts';
 import { OPERATOR_MERCHANT } from '../contract.ts';
 import { openHeaders } from '../custom-headers.ts';
 import type { Sender } from '../http/sender.ts';
-import { askGate, type Endpoint, type GateAnswer } from '../policy/gate.ts';
+import { askGate, shownUrl, type Endpoint, type GateAnswer } from '../policy/gate.ts';
 import { hasFailed, verdictInWords, type Verdict } from '../policy/verdicts.ts';
 import type { SecretBox } from '../secrets.ts';
 import { VERSION } from '../version.ts';
@@ -213,7 +213,7 @@ export function createDeliveryActivities(deps: DeliveryDependencies): DeliveryAc
           address: verdict.address,
         });
         await report(request.gate, answer, verdict);
-        return { type: 'verdict', verdict, ...notices };
+        return { type: 'verdict', verdict, url: shownUrl(answer.endpoint.url), ...notices };
       } finally {
         deps.places.leave(merchantId);
       }

@@ -65,8 +65,9 @@ interface WithNotices {
 }
 
 export type AttemptResult = WithNotices &
+  /** `url` is where it was posted to, without user and query: evidence. */
   (
-    | { readonly type: 'verdict'; readonly verdict: Verdict }
+    | { readonly type: 'verdict'; readonly verdict: Verdict; readonly url?: string }
     | Held
     /** The bound was reached before the POST: nothing was sent. */
     | { readonly type: 'bound-reached' }

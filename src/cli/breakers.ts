@@ -44,7 +44,10 @@ function reset() {
     .addHelpText(
       'after',
       `
+Whether the endpoint is up again tells \`hookladder merchant test\`: it closes nothing and spends nothing.
+
 Examples:
+  hookladder merchant test shop-1
   hookladder breaker reset shop-1 --why 'their deploy is fixed'
   hookladder breaker reset --opened-since 2h --why 'our own network was down'`,
     )
@@ -65,6 +68,7 @@ Examples:
             ? 'closed; the held deliveries go'
             : 'accepted: it takes effect as soon as a worker runs',
         );
+        context.out.note(`it opens again if they still fail: hookladder merchant test ${merchantId} tells`);
       });
     });
 }

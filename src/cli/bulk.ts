@@ -4,9 +4,10 @@ import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings';
 import { progressInWords } from '../bulk.ts';
 import type { BulkHandle, BulkOrder, BulkProgress } from '../client.ts';
 import { NoWorker, TemporalUnavailable } from '../errors.ts';
-import { causeOf, run, type Context } from './context.ts';
+import { causeOf, mustBeKnown, run, type Context } from './context.ts';
 import { EXIT } from './exit-codes.ts';
-import { facts, openProgressBar, type Output } from './output.ts';
+import { wholeNumber } from './options.ts';
+import { columns, facts, openProgressBar, type Output } from './output.ts';
 
 /** How a bulk command is given on the command line. */
 export interface BulkOptions {
@@ -26,6 +27,7 @@ export async function giveBulk(
   order: BulkOrder,
   options: BulkOptions,
 ): Promise<number> {
+  if ('merchantId' in order.filter) await mustBeKnown(hooks, order.filter.merchantId);
   const settings = {
     ...causeOf(options),
     ...(options.perSecond === undefined ? {} : { perSecond: options.perSecond }),
@@ -40,16 +42,13 @@ export async function giveBulk(
     }
   }
   const command = await hooks.bulk({ ...order, ...settings });
-  out.note(
-    command.started
-      ? `${command.id} is under way and goes on without this terminal: hookladder bulk show ${command.id}`
-      : `the same command is under way already; joined ${command.id}`,
-  );
+  if (!command.started) out.note(`the same command is under way already; joined ${command.id}`);
   if (options.detach) {
     out.result({ id: command.id, started: command.started }, () => command.id);
     return EXIT.done;
   }
-  const progress = await follow(command, out);
+  const underWay = `${command.id} is under way and goes on without this terminal: hookladder bulk show ${command.id}`;
+  const progress = await follow(command, out, underWay);
   tell(out, progress);
   return progress.endedAt === undefined ? EXIT.notDone : EXIT.done;
 }
@@ -78,16 +77,47 @@ export function bulkCommand(): CommandUnknownOpts {
     });
   return new Command('bulk')
     .description('look at, or stop, a redelivery, cancellation or reset of many')
+    .addCommand(list())
     .addCommand(show)
     .addCommand(stop)
     .addHelpText('after', '\nExample:\n  hookladder bulk show bulk:redeliver:60cb3b60cb1ae2b4');
 }
 
+function list() {
+  return new Command('list')
+    .description('bulk commands, the newest first, each with how far it is')
+    .option('--limit <count>', 'at most so many', wholeNumber, 20)
+    .action(async ({ limit }, command) => {
+      await run(command, async ({ hooks, out }) => {
+        const listed = await Array.fromAsync(hooks.bulkCommands({ limit }));
+        out.result(listed, () =>
+          listed.length === 0
+            ? 'none'
+            : columns(
+                ['BULK COMMAND', 'BEGUN', 'ENDED', 'BY', 'WHAT CAME OF IT'],
+                listed.map(({ id, progress }) => [
+                  id,
+                  progress?.startedAt,
+                  progress?.endedAt,
+                  progress?.by,
+                  progress === undefined ? 'no worker answers' : progressInWords(progress),
+                ]),
+              ),
+        );
+      });
+    });
+}
+
 /** Shows how it goes on until it ends; a worker, or Temporal, that is away for a while is waited for. */
-async function follow(command: BulkHandle, out: Output): Promise<BulkProgress> {
+async function follow(command: BulkHandle, out: Output, underWay?: string): Promise<BulkProgress> {
   const bar = openProgressBar(out);
   const ended = new AbortController();
+  const pause = async () =>
+    await sleep(LOOK_EVERY_MS, undefined, { signal: ended.signal }).catch(() => undefined);
   const showing = (async () => {
+    // Many have ended by then.
+    await pause();
+    if (!ended.signal.aborted && underWay !== undefined) out.note(underWay);
     while (!ended.signal.aborted) {
       const progress = await command.progress().catch((error: unknown) => {
         if (!(error instanceof NoWorker || error instanceof TemporalUnavailable)) throw error;
@@ -96,7 +126,7 @@ async function follow(command: BulkHandle, out: Output): Promise<BulkProgress> {
       if (progress === undefined) bar.show(0, 'waits for a worker');
       else if (progress.expected > 0)
         bar.show(progress.seen / Math.max(1, progress.expected), progressInWords(progress));
-      await sleep(LOOK_EVERY_MS, undefined, { signal: ended.signal }).catch(() => undefined);
+      await pause();
     }
   })();
   try {

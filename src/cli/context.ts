@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import type { CommandUnknownOpts } from '@commander-js/extra-typings';
 import type { Cause, Hookladder } from '../client.ts';
+import { MerchantNotFound } from '../errors.ts';
 import { EXIT, exitCodeOf, UsageError } from './exit-codes.ts';
 import { openOutput, type Output } from './output.ts';
 
@@ -77,6 +78,15 @@ export async function guarded(
 /** Who and why, as the options say; who is the user of this machine by default. */
 export function causeOf({ by, why }: { readonly by?: string; readonly why?: string }): Cause {
   return { by: by ?? userInfo().username, ...(why === undefined ? {} : { why }) };
+}
+
+/**
+ * An operator who misspells an id must not think that there is nothing.
+ * @throws {@link MerchantNotFound}
+ */
+export async function mustBeKnown(hooks: Hookladder, merchantId: string | undefined): Promise<void> {
+  if (merchantId === undefined || (await hooks.merchant(merchantId).isKnown())) return;
+  if ((await hooks.count({ merchantId })) === 0) throw new MerchantNotFound(merchantId);
 }
 
 /** Drops what was not given. */

@@ -1,17 +1,21 @@
-import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings';
+import { Command, Option, type CommandUnknownOpts } from '@commander-js/extra-typings';
 import type {
   DeliveryFilter,
   DeliveryHandle,
   DeliveryStatus,
   FilterState,
+  Hookladder,
+  ListedDelivery,
   RedeliverOutcome,
 } from '../client.ts';
+import { DeliveryNotFound, InvalidWebhook } from '../errors.ts';
+import { hasState } from '../filter.ts';
 import { giveBulk } from './bulk.ts';
-import { causeOf, given, readInput, run } from './context.ts';
+import { causeOf, given, mustBeKnown, readInput, run } from './context.ts';
 import { EXIT, UsageError } from './exit-codes.ts';
 import { byFlag, filterFlags, positive, stateOption, whyFlag, wholeNumber } from './options.ts';
 import type { Output } from './output.ts';
-import { listTable, statusTable, tryNowInWords } from './words.ts';
+import { countsByMerchant, countsTable, listTable, statusTable, tryNowInWords } from './words.ts';
 
 /** Commands about single deliveries, and the lists of them. */
 export function deliveryCommands(): CommandUnknownOpts[] {
@@ -66,8 +70,11 @@ function statusOf() {
     .action(async (merchantId, webhookId, options, command) => {
       await run(command, async ({ hooks, out }) => {
         const delivery = hooks.delivery(merchantId, webhookId);
-        if (options.wait) return await untilEnd(delivery, out, {});
-        show(out, delivery, await delivery.status());
+        return await orSwapped(hooks, delivery, async () => {
+          if (options.wait) return await untilEnd(delivery, out, {});
+          show(out, delivery, await delivery.status());
+          return EXIT.done;
+        });
       });
     });
 }
@@ -83,21 +90,59 @@ function list() {
     .option(...filterFlags.until)
     .option(...filterFlags.endedSince)
     .option(...filterFlags.endedUntil)
-    .option('--limit <count>', 'at most so many', wholeNumber, 100)
+    .option('--all-runs', 'with an end state: also those that ended so and were started anew since')
+    .addOption(new Option('--count-by <what>', 'how many, instead of which').choices(['merchant']))
+    .option('--limit <count>', 'at most so many, 100 by default; all with --count-by', wholeNumber)
     .addHelpText(
       'after',
       `
 Examples:
   hookladder list --state held
-  hookladder list --merchant shop-1 --state failed --ended-since 24h --json`,
+  hookladder list --merchant shop-1 --state failed --ended-since 24h --json
+  hookladder list --state failed --ended-since 24h --count-by merchant`,
     )
-    .action(async ({ limit, ...options }, command) => {
+    .action(async ({ limit, allRuns = false, countBy, ...options }, command) => {
       await run(command, async ({ hooks, out }) => {
-        const listed = await Array.fromAsync(hooks.list(filterOf(options), { limit }));
-        out.result(listed, () => (listed.length === 0 ? 'no delivery' : listTable(listed)));
-        if (listed.length === limit) out.note(`${limit} shown; there may be more: --limit`);
+        const filter = filterOf(options);
+        const most = limit ?? (countBy === undefined ? 100 : Number.POSITIVE_INFINITY);
+        const { listed, anew } = await lookThrough(
+          hooks.list(filter, { ...ALL, allRuns: true }),
+          filter,
+          most,
+          allRuns,
+        );
+        if (listed.length === 0 && anew.length === 0) await mustBeKnown(hooks, filter.merchantId);
+        if (countBy === undefined) {
+          out.result(listed, () => (listed.length === 0 ? 'no delivery' : listTable(listed)));
+        } else {
+          const counts = countsByMerchant(listed, anew);
+          out.result(counts, () => (counts.length === 0 ? 'no delivery' : countsTable(counts, filter.state)));
+        }
+        if (listed.length === most) out.note(`${most} shown; there may be more: --limit`);
+        if (anew.length > 0 && countBy === undefined) {
+          out.note(`${anew.length} more ended as ${filter.state} and were started anew since: --all-runs`);
+        }
       });
     });
+}
+
+const ALL = { limit: Number.POSITIVE_INFINITY };
+
+/** Those that are asked for, and those that only an earlier run makes so. */
+async function lookThrough(
+  found: AsyncIterable<ListedDelivery>,
+  filter: DeliveryFilter,
+  most: number,
+  allRuns: boolean,
+): Promise<{ readonly listed: readonly ListedDelivery[]; readonly anew: readonly ListedDelivery[] }> {
+  const listed: ListedDelivery[] = [];
+  const anew: ListedDelivery[] = [];
+  for await (const each of found) {
+    if (allRuns || hasState(filter, each.state)) listed.push(each);
+    else anew.push(each);
+    if (listed.length === most) break;
+  }
+  return { listed, anew };
 }
 
 function payment() {
@@ -108,7 +153,11 @@ function payment() {
     .action(async (paymentId, _, command) => {
       await run(command, async ({ hooks, out }) => {
         const listed = await hooks.payment(paymentId).deliveries();
-        out.result(listed, () => (listed.length === 0 ? 'no webhook of this payment' : listTable(listed)));
+        out.result(listed, () =>
+          listed.length === 0
+            ? `nothing is known of payment ${paymentId}: check the id; what was accepted a moment ago may be missing`
+            : listTable(listed),
+        );
       });
     });
 }
@@ -118,7 +167,7 @@ function redeliver() {
     .description('deliver again: one webhook, or all that failed of a filter')
     .argument('[merchant]', 'merchant id')
     .argument('[webhook]', 'webhook id')
-    .option('--force', 'also one that was delivered or cancelled')
+    .option('--force', 'also one that was delivered or cancelled: the merchant gets it again')
     .option('--wait', 'wait for the end; exit code 6 unless it is delivered')
     .option('--all', 'all that FAILED and that the options below ask for')
     .option(...filterFlags.merchant)
@@ -267,7 +316,35 @@ function redeliveredInWords(outcome: RedeliverOutcome): [number, string] {
       return [exitCode, `it is open, so it was told to try now: ${words}`];
     }
     case 'needs-force':
-      return [EXIT.notDone, `nothing was done: it was ${outcome.existing}; --force delivers it again`];
+      return [
+        EXIT.notDone,
+        `nothing was done: it was ${outcome.existing}; --force delivers it all the same${outcome.existing === 'delivered' ? ', and the merchant gets it again' : ''}`,
+      ];
+  }
+}
+
+/** Two ids in the wrong order are a common slip. */
+async function orSwapped<T>(
+  hooks: Hookladder,
+  { merchantId, webhookId }: DeliveryHandle,
+  ask: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (!(error instanceof DeliveryNotFound) || !(await isThere(hooks, webhookId, merchantId))) throw error;
+    const remedy = `it is there with the ids the other way round: hookladder status ${webhookId} ${merchantId}`;
+    throw new DeliveryNotFound(merchantId, webhookId, remedy);
+  }
+}
+
+async function isThere(hooks: Hookladder, merchantId: string, webhookId: string): Promise<boolean> {
+  try {
+    await hooks.delivery(merchantId, webhookId).status();
+    return true;
+  } catch (error) {
+    if (error instanceof DeliveryNotFound || error instanceof InvalidWebhook) return false;
+    throw error;
   }
 }
 

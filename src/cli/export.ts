@@ -17,6 +17,7 @@ export function exportCommand(): CommandUnknownOpts {
       'deliveries that have ended, as JSON lines: ids, times, every attempt’s verdict, interventions',
     )
     .option(...filterFlags.merchant)
+    .option('--webhook <id>', 'this webhook of the merchant, all its runs')
     .addOption(new Option('--state <state>', 'that ended so; all by default').choices(END_STATES))
     .option(...filterFlags.type)
     .option(...filterFlags.payment)
@@ -34,14 +35,15 @@ A line for each run, the newest first; a redelivery is a run of its own. Any num
 forgotten (the namespace's retention) is not there any more.
 
 Examples:
+  hookladder export --merchant shop-1 --webhook pay_1-paid
   hookladder export --payment pay_1
   hookladder export --merchant shop-1 --ended-since 30d --output shop-1.jsonl
   hookladder export --merchant shop-1 --ended-since 30d --output shop-1.jsonl --resume`,
     )
     .action(async ({ bodies = false, output, resume = false, ...options }, command) => {
       if (resume && output === undefined) throw new UsageError('--resume goes on with a file: give --output');
-      const { merchant, payment, ...rest } = options;
-      const filter = given({ merchantId: merchant, paymentId: payment, ...rest });
+      const { merchant, payment, webhook, ...rest } = options;
+      const filter = given({ merchantId: merchant, paymentId: payment, webhookId: webhook, ...rest });
       await run(command, async ({ hooks, out }) => {
         const known = resume && output !== undefined ? await runsIn(output) : new Set<string>();
         let written = 0;

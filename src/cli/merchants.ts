@@ -134,7 +134,8 @@ function simple(
     .addHelpText('after', `\nExample:\n  hookladder merchant ${name} shop-1 --why 'they asked for it'`)
     .action(async (merchantId, options, command) => {
       await run(command, async ({ hooks, out }) => {
-        changed(out, await hooks.merchant(merchantId)[method](causeOf(options)));
+        const change = await hooks.merchant(merchantId)[method](causeOf(options));
+        changed(out, change, outcomes[method]);
       });
     });
 }
@@ -190,7 +191,7 @@ function exportEndpoints() {
         await writeFile(options.output, `${JSON.stringify(document, undefined, 2)}\n`, { mode: 0o600 });
         out.result(
           { output: options.output, endpoints: endpoints.length },
-          () => `${endpoints.length} endpoints in ${options.output}`,
+          () => `${endpointsInWords(endpoints.length)} in ${options.output}`,
         );
       });
     });
@@ -230,7 +231,7 @@ function importEndpoints() {
           const refused = outcomes.filter(({ error }) => error !== undefined);
           out.result(outcomes, () =>
             [
-              `${outcomes.length - refused.length} of ${outcomes.length} endpoints set`,
+              `${outcomes.length - refused.length} of ${endpointsInWords(outcomes.length)} set`,
               ...refused.map(({ merchantId, error }) => `${merchantId}: ${error}`),
             ].join('\n'),
           );
@@ -239,6 +240,10 @@ function importEndpoints() {
         options,
       );
     });
+}
+
+function endpointsInWords(count: number): string {
+  return count === 1 ? '1 endpoint' : `${count} endpoints`;
 }
 
 /** One endpoint that is refused does not keep the others from being set. */
@@ -276,8 +281,16 @@ async function secretOf(options: {
   return (await readInput(options.secretFile ?? '-')).replace(/\r?\n$/, '');
 }
 
-function changed(out: Output, change: Change): void {
-  out.result(change, () => (change.applied ? 'done' : 'accepted: it takes effect as soon as a worker runs'));
+/** What a change does at once. */
+const outcomes = {
+  promoteSecret: 'done: the new secret is the only one',
+  pause: 'paused: all deliveries are held',
+  resume: 'resumed; the held deliveries go, unless the breaker holds them',
+  removeEndpoint: 'done: all deliveries are held until an endpoint is set',
+} as const;
+
+function changed(out: Output, change: Change, done = 'done'): void {
+  out.result(change, () => (change.applied ? done : 'accepted: it takes effect as soon as a worker runs'));
 }
 
 /** @throws {@link MerchantNotFound} */
@@ -287,9 +300,10 @@ export async function merchantStatus({ hooks }: Context, merchantId: string): Pr
   return status;
 }
 
-/** While nothing fails the entity is not told of what succeeds. */
+/** R40. While nothing fails the entity is not told of what succeeds. */
 function failuresOf(samples: number, failed: number): string {
-  return failed === 0 ? 'none' : `${failed} of ${samples} attempts`;
+  const counted = 'by 5xx, network or timeout';
+  return failed === 0 ? `none ${counted}` : `${failed} of ${samples} attempts ${counted}`;
 }
 
 /** A merchant as it stands, with what changed it. */

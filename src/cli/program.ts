@@ -32,7 +32,8 @@ const program = new Command('hookladder')
     },
   })
   .configureHelp({ showGlobalOptions: true })
-  .showSuggestionAfterError()
+  // What is alike may do the opposite: `resume` for `reset`.
+  .showSuggestionAfterError(false)
   .addHelpText('after', `\n${EXIT_HELP}`);
 
 const commands: CommandUnknownOpts[] = [

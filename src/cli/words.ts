@@ -29,6 +29,9 @@ export function statusTable(status: DeliveryStatus, workflowId: string): string 
       'last answer': lastVerdict && `${verdictInWords(lastVerdict)} after ${lastVerdict.durationMs} ms`,
       'it said': excerpt,
       reason: status.reason,
+      'earlier runs':
+        status.firstAcceptedAt &&
+        `hookladder export --merchant ${status.merchantId} --webhook ${status.webhookId}`,
       workflow: workflowId,
     }),
     ...interventions.map(
@@ -50,6 +53,40 @@ export function listTable(listed: readonly ListedDelivery[]): string {
       status === undefined ? '' : seconds(status.acceptedAt),
       status === undefined ? 'as last published: no worker answers' : nowInWords(status),
     ]),
+  );
+}
+
+/** How many of a list a merchant has. */
+export interface MerchantCount {
+  readonly merchantId: string;
+  readonly count: number;
+  /** That ended so too, and were started anew since. */
+  readonly startedAnewSince: number;
+}
+
+/** The most first. */
+export function countsByMerchant(
+  listed: readonly ListedDelivery[],
+  anew: readonly ListedDelivery[],
+): MerchantCount[] {
+  const counts = new Map<string, MerchantCount>();
+  const add = (merchantId: string, count: number, startedAnewSince: number): void => {
+    const before = counts.get(merchantId) ?? { count: 0, startedAnewSince: 0 };
+    counts.set(merchantId, {
+      merchantId,
+      count: before.count + count,
+      startedAnewSince: before.startedAnewSince + startedAnewSince,
+    });
+  };
+  for (const { merchantId } of listed) add(merchantId, 1, 0);
+  for (const { merchantId } of anew) add(merchantId, 0, 1);
+  return [...counts.values()].toSorted((one, other) => other.count - one.count);
+}
+
+export function countsTable(counts: readonly MerchantCount[], state = 'deliveries'): string {
+  return columns(
+    ['MERCHANT', state.toUpperCase(), 'STARTED ANEW SINCE'],
+    counts.map(({ merchantId, count, startedAnewSince }) => [merchantId, count, startedAnewSince]),
   );
 }
 

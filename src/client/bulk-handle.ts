@@ -13,7 +13,8 @@ import {
   type BulkSettings,
 } from '../bulk.ts';
 import { BULK_WORKFLOW, MERCHANT_TASK_QUEUE } from '../contract.ts';
-import { BulkNotFound, InvalidFilter } from '../errors.ts';
+import { BulkNotFound, InvalidFilter, NoWorker } from '../errors.ts';
+import { visibilityPage } from '../visibility.ts';
 import { bulkProgressQuery } from '../workflows/messages.ts';
 import { NO_LIMIT, type TemporalCalls } from './temporal-calls.ts';
 
@@ -78,6 +79,37 @@ export class BulkHandle {
       throw error;
     }
   }
+}
+
+/** A bulk command in a list. */
+export interface ListedBulk {
+  readonly id: string;
+  /** Absent if no worker can be asked. */
+  readonly progress?: BulkProgress;
+}
+
+/** Each id once, as it was given last. */
+export async function* listBulk(
+  calls: TemporalCalls,
+  limit: number,
+): AsyncGenerator<ListedBulk, void, undefined> {
+  const seen = new Set<string>();
+  let from: string | undefined;
+  do {
+    const page = await calls.call(() =>
+      visibilityPage(calls.client, `WorkflowType = "${BULK_WORKFLOW}"`, limit, from),
+    );
+    for (const { workflowId } of page.found) {
+      if (seen.has(workflowId)) continue;
+      if (seen.size === limit) return;
+      seen.add(workflowId);
+      const progress = await new BulkHandle(calls, workflowId, false).progress().catch((error: unknown) => {
+        if (!(error instanceof NoWorker || error instanceof BulkNotFound)) throw error;
+      });
+      yield { id: workflowId, ...(progress === undefined ? {} : { progress }) };
+    }
+    from = page.next;
+  } while (from !== undefined);
 }
 
 /** Starts a bulk command, or finds the same one under way. */

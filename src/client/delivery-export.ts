@@ -23,6 +23,8 @@ export interface ExportedAttempt {
   readonly endedAt: string;
   /** How often a worker took it: faults of our own before the POST (R6) and bounces are tried again. */
   readonly tries?: number;
+  /** Where it was posted to, without user and query. Absent if the worker was lost during the attempt. */
+  readonly url?: string;
   readonly verdict: Verdict;
 }
 
@@ -154,7 +156,7 @@ class HistoryReader {
       ...(redelivery === undefined ? {} : { firstAcceptedAt: redelivery.createdAt }),
       endedAt: timeOf(last),
       attempts: results.flatMap(({ result, ...times }) =>
-        result.type === 'verdict' ? [{ ...times, verdict: result.verdict }] : [],
+        result.type === 'verdict' ? [{ ...times, ...urlOf(result), verdict: result.verdict }] : [],
       ),
       holds: holdsOf(results.map(({ result }) => result)),
       interventions: [
@@ -267,6 +269,10 @@ function factsOf(given: unknown, bodies: boolean): Partial<ExportedDelivery> {
     bodyBytes: bytes.length,
     ...(bodies ? { body } : {}),
   };
+}
+
+function urlOf({ url }: { readonly url?: string }): Pick<ExportedAttempt, 'url'> {
+  return url === undefined ? {} : { url };
 }
 
 /** A hold keeps its beginning when the delivery asks again. */

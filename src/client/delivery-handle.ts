@@ -10,7 +10,7 @@ import { deliveryWorkflowId, GATE_MEMO, merchantWorkflowId } from '../contract.t
 import { restartDelivery } from '../deliveries.ts';
 import { DeliveryNotFound, InvalidWebhook, NoWorker } from '../errors.ts';
 import { readFailure } from '../payloads.ts';
-import { askGate, type Cause, type GateView } from '../policy/gate.ts';
+import { askGate, type Cause, type GateView, type Pausing } from '../policy/gate.ts';
 import { heldState, type DeliveryStatus } from '../policy/status.ts';
 import { cancelCauseSignal, statusQuery, tryNowUpdate, type TryNowOutcome } from '../workflows/messages.ts';
 import { NO_LIMIT, type TemporalCalls } from './temporal-calls.ts';
@@ -217,6 +217,7 @@ export class DeliveryHandle {
       ...rest,
       state: heldState[reason],
       reason,
+      ...(reason === 'paused' && view?.paused !== undefined ? { paused: pausing(view.paused) } : {}),
       ...(until === undefined ? {} : { heldUntil: new Date(until).toISOString() }),
     };
   }
@@ -234,6 +235,10 @@ export class DeliveryHandle {
       typeof detail === 'object' && detail !== null && 'since' in detail ? detail.since : undefined;
     return { message, ...(typeof since === 'string' ? { since } : {}) };
   }
+}
+
+function pausing({ since, ...cause }: Pausing): NonNullable<DeliveryStatus['paused']> {
+  return { since: new Date(since).toISOString(), ...cause };
 }
 
 function withOwnFault(

@@ -1,7 +1,7 @@
 import { pMapIterable, pMapSkip } from 'p-map';
 import { deliveryIds } from '../contract.ts';
 import { DeliveryNotFound, InvalidWebhook, NoWorker } from '../errors.ts';
-import { hasState, isAskedFor, visibilityQuery, type DeliveryFilter } from '../filter.ts';
+import { END_STATES, hasState, isAskedFor, visibilityQuery, type DeliveryFilter } from '../filter.ts';
 import type { DeliveryState, DeliveryStatus } from '../policy/status.ts';
 import { visibilityPage, type Found } from '../visibility.ts';
 import { DeliveryHandle } from './delivery-handle.ts';
@@ -20,6 +20,18 @@ export interface ListedDelivery {
   readonly status?: DeliveryStatus;
 }
 
+/** How much of a list is wanted. */
+export interface ListOptions {
+  /** At most so many; 100 by default. */
+  readonly limit?: number;
+  /**
+   * With a state in which deliveries end: also those of which an earlier run ended so and that were started anew since,
+   * each with its state of now. False by default.
+   */
+  readonly allRuns?: boolean;
+}
+
+const DEFAULT_LIMIT = 100;
 const PAGE = 200;
 /** Deliveries asked for their state at once. */
 const ASK_AT_ONCE = 8;
@@ -28,16 +40,17 @@ const ASK_AT_ONCE = 8;
 export async function* listDeliveries(
   calls: TemporalCalls,
   filter: DeliveryFilter,
-  limit: number,
+  { limit, allRuns = false }: ListOptions,
 ): AsyncGenerator<ListedDelivery, void, undefined> {
-  let left = limit;
+  let left = limit ?? DEFAULT_LIMIT;
+  const wasSo = allRuns && END_STATES.some((state) => state === filter.state);
   if (left <= 0) return;
   const ask = asker(calls);
   const asked = pMapIterable(
     candidates(calls, filter),
     async (found) => {
       const listed = await ask(found);
-      return listed !== undefined && hasState(filter, listed.state) ? listed : pMapSkip;
+      return listed !== undefined && (wasSo || hasState(filter, listed.state)) ? listed : pMapSkip;
     },
     { concurrency: ASK_AT_ONCE, backpressure: ASK_AT_ONCE },
   );

@@ -263,9 +263,17 @@ export class MerchantHandle {
     return secrets;
   }
 
+  /**
+   * Whether anything is known of this merchant: an endpoint was set once, or a delivery was held.
+   * @throws {@link TemporalUnavailable}
+   */
+  async isKnown(): Promise<boolean> {
+    return (await this.gate()) !== undefined;
+  }
+
   /** An operator who misspells an id must not think that it was done. */
   private async mustBeKnown(): Promise<void> {
-    if ((await this.gate()) === undefined) throw new MerchantNotFound(this.merchantId);
+    if (!(await this.isKnown())) throw new MerchantNotFound(this.merchantId);
   }
 
   /** @param isSo - whether there is nothing to change; what is on its way may say otherwise, so it is sent all the same. */

@@ -1,5 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { isGrpcServiceError, ServiceError, WorkflowNotFoundError, type Client } from '@temporalio/client';
+import {
+  Connection,
+  isGrpcServiceError,
+  ServiceError,
+  WorkflowNotFoundError,
+  type Client,
+} from '@temporalio/client';
 import { NoWorker, TemporalUnavailable } from '../errors.ts';
 
 // Status codes of gRPC, by their numbers on the wire.
@@ -34,7 +40,8 @@ export class TemporalCalls {
       if (limitMs === NO_LIMIT) return await operation();
       return await this.client.connection.withDeadline(deadline, operation);
     } catch (error) {
-      if (grpcCode(error) === UNAVAILABLE || isTimeout(error, deadline)) throw new TemporalUnavailable(error);
+      if (grpcCode(error) === UNAVAILABLE || isTimeout(error, deadline))
+        throw new TemporalUnavailable(error, addressOf(this.client));
       throw error;
     }
   }
@@ -77,6 +84,10 @@ export class TemporalCalls {
       () => false,
     );
   }
+}
+
+function addressOf({ connection }: Client): string | undefined {
+  return connection instanceof Connection ? connection.options.address : undefined;
 }
 
 /** A call that ran into its deadline also ends as cancelled, when its retry was the one to notice. */

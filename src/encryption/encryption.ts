@@ -55,7 +55,8 @@ export function encryptionOf(environment: NodeJS.ProcessEnv): Encryption {
   if (mode === 'off') return first === undefined ? 'off' : { decryptOnly: first.source };
   if (first !== undefined) return first.source;
   throw new EncryptionNotConfigured(
-    'no key to encrypt payloads with: make one with `hookladder keys new` and set HOOKLADDER_ENCRYPTION_KEYS_FILE; ' +
-      'or set HOOKLADDER_ENCRYPTION=off, and bodies and addresses are in clear in Temporal',
+    'no key to encrypt payloads with: set HOOKLADDER_ENCRYPTION_KEYS_FILE to the keys that the workers have; for a new ' +
+      'namespace only, make one with `hookladder keys new`, since a new key cannot read what exists; or set ' +
+      'HOOKLADDER_ENCRYPTION=off, and bodies and addresses are in clear in Temporal',
   );
 }

@@ -26,6 +26,16 @@ export interface SealedHeaders {
   readonly values: SealedSecret;
 }
 
+const LONGEST_SHOWN = 300;
+
+/** Of an address, what is kept as evidence: merchants keep tokens in queries. */
+export function shownUrl(url: string): string {
+  return url
+    .replace(/[?#].*$/s, '')
+    .replace(/^(\w+:\/\/)[^/]*@/, '$1')
+    .slice(0, LONGEST_SHOWN);
+}
+
 /** R50: another address for an endpoint that keeps its secrets. */
 export interface AddressChange extends Cause {
   readonly url: string;

@@ -1,4 +1,4 @@
-import type { HeldReason } from './gate.ts';
+import type { Cause, HeldReason } from './gate.ts';
 import { lastInterventionInWords, type Intervention } from './interventions.ts';
 import type { FailureReason } from './ladders.ts';
 import type { Policy } from './policy.ts';
@@ -40,6 +40,8 @@ export interface DeliveryStatus {
   readonly heldSince?: string;
   /** While it is held: the breaker's pause, or a drain that met a 429, lasts at least until then. */
   readonly heldUntil?: string;
+  /** R53: who paused the merchant, why and since when. The client adds it: the delivery itself does not know. */
+  readonly paused?: Cause & { readonly since: string };
   /** R21, R24: when the delivery ends if it is not delivered. */
   readonly endsAt?: string;
   readonly endedAt?: string;
@@ -78,13 +80,13 @@ export function statusInWords(status: DeliveryStatus, policy: Policy): string {
     case 'held-breaker':
       return `held since ${status.heldSince}: ${breakerHolds(status)} (${fast})${last}`;
     case 'held-paused':
-      return `held since ${status.heldSince}: the merchant is paused by an operator (${fast})${last}`;
+      return `held since ${status.heldSince}: ${pausedInWords(status)} (${fast})${last}`;
     case 'own-fault':
       return `our own fault since ${status.faultSince} keeps it from attempting: ${status.reason}${last}`;
     case 'delivered':
       return `delivered at ${status.endedAt} in attempt ${status.attempts}${last}`;
     case 'failed':
-      return `FAILED at ${status.endedAt} after ${attemptsInWords(status.attempts)}: ${status.reason}${last}`;
+      return `FAILED at ${status.endedAt} after ${attemptsInWords(status.attempts)}: ${failureInWords(status)}${last}`;
     case 'cancelled':
       return `cancelled at ${status.endedAt ?? 'an unknown time'} after ${attemptsInWords(status.attempts)}${last}`;
   }
@@ -93,6 +95,19 @@ export function statusInWords(status: DeliveryStatus, policy: Policy): string {
 /** A number of attempts, in words. */
 export function attemptsInWords(attempts: number): string {
   return attempts === 1 ? '1 attempt' : `${attempts} attempts`;
+}
+
+function pausedInWords({ paused }: DeliveryStatus): string {
+  if (paused === undefined) return 'the merchant is paused by an operator (`merchant show` says who and why)';
+  const { by = 'an operator', why = 'no reason given', since } = paused;
+  return `the merchant is paused by ${by} since ${since}: ${why}`;
+}
+
+/** R1, R30. */
+function failureInWords({ reason, lastVerdict }: DeliveryStatus): string {
+  if (reason !== 'rejected') return String(reason);
+  const what = lastVerdict?.kind === 'rejected' ? '4xx; ' : '';
+  return `rejected (${what}not a money event, so not tried again)`;
 }
 
 function breakerHolds({ reason, heldUntil }: DeliveryStatus): string {

@@ -1,5 +1,13 @@
 import * as breaker from '../policy/circuit.ts';
-import type { AddressChange, Cause, CircuitView, Endpoint, GateView, Pausing } from '../policy/gate.ts';
+import {
+  shownUrl,
+  type AddressChange,
+  type Cause,
+  type CircuitView,
+  type Endpoint,
+  type GateView,
+  type Pausing,
+} from '../policy/gate.ts';
 import type { Policy } from '../policy/policy.ts';
 import { promote, promotionDueAt, rotate } from '../policy/rotation.ts';
 import {
@@ -69,8 +77,6 @@ export interface MerchantSnapshot {
 const FAILURES_TOLD_APART_MS = 60_000;
 /** Transitions that are remembered. */
 const TRANSITIONS = 20;
-/** Of an address that is kept with a transition, characters. */
-const LONGEST_SHOWN = 300;
 /** Reporters whose newest number is remembered: more than there are workers. */
 const REPORTERS = 200;
 
@@ -307,12 +313,12 @@ export class MerchantState {
 
   private learnUrl(url: string, now: number, cause: Cause): void {
     const { lastUrl, endpoint } = this.known;
-    const from = lastUrl === undefined ? {} : { from: shown(lastUrl) };
+    const from = lastUrl === undefined ? {} : { from: shownUrl(lastUrl) };
     if (url !== lastUrl) {
       this.set({ circuit: breaker.addressChanged(this.known.circuit), lastUrl: url });
-      this.note(now, 'address-set', { ...from, to: shown(url), ...cause });
+      this.note(now, 'address-set', { ...from, to: shownUrl(url), ...cause });
     } else if (endpoint === undefined) {
-      this.note(now, 'address-set', { ...from, to: shown(url), ...cause });
+      this.note(now, 'address-set', { ...from, to: shownUrl(url), ...cause });
     } else if (cause.by !== undefined || cause.why !== undefined) {
       // A service that sets the same endpoint at each start would push the rest out of the list.
       this.note(now, 'endpoint-set', cause);
@@ -411,14 +417,6 @@ export class MerchantState {
   private set(change: Partial<MerchantSnapshot>): void {
     this.known = { ...this.known, ...change };
   }
-}
-
-/** Of an address, what is kept with a transition: merchants keep tokens in queries. */
-function shown(url: string): string {
-  return url
-    .replace(/[?#].*$/s, '')
-    .replace(/^(\w+:\/\/)[^/]*@/, '$1')
-    .slice(0, LONGEST_SHOWN);
 }
 
 function withoutPermit(circuit: breaker.Circuit): breaker.Circuit {

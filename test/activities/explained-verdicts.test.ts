@@ -79,7 +79,7 @@ describe('R90 a verdict explains itself', () => {
       address: '127.0.0.1',
     });
     const { value, bytes } = await firstResult(delivery);
-    expect(value).toEqual({ type: 'verdict', verdict: lastVerdict });
+    expect(value).toEqual({ type: 'verdict', verdict: lastVerdict, url: expect.stringMatching(/^https?:/) });
     expect(bytes).toBeLessThan(400);
   });
 

@@ -117,12 +117,61 @@ describe('webhooks', () => {
     expect(states((await cli.json(['list', '--merchant', merchantId, ...some])).answer)).toEqual([
       'failed failed',
     ]);
-    expect((await cli.run(['list', '--merchant', freshMerchant()])).stdout).toBe('no delivery\n');
+    expect(await cli.run(['list', '--merchant', merchantId, '--type', 'x.y'])).toMatchObject({
+      exitCode: 0,
+      stdout: 'no delivery\n',
+    });
+    expect((await cli.run(['payment', freshMerchant()])).stdout).toMatch(
+      /^nothing is known of payment \S+: check/,
+    );
+    expect(await cli.run(['status', 'slow', merchantId])).toMatchObject({
+      exitCode: 3,
+      stderr: expect.stringContaining(`the other way round: hookladder status ${merchantId} slow`),
+    });
+    expect((await cli.run(['status', merchantId, 'failed'])).stdout).toContain(
+      'rejected (4xx; not a money event, so not tried again)',
+    );
 
     const payment = await both('payment', merchantId);
     expect(states(payment.answer).toSorted()).toEqual(['fine delivered', 'slow waiting-slow']);
     expect(payment.words.stdout.split('\n').filter((line) => line.includes(merchantId))).toHaveLength(2);
     await client.hooks.delivery(merchantId, 'slow').cancel();
+  });
+
+  test('R81 R90 what failed, also where it was started anew since, and how many of which merchant', async () => {
+    await withEndpoint();
+    for (const webhookId of ['failed', 'again']) await handOver(webhookId, 404);
+    receiver.answer(() => 200);
+    const again = client.hooks.delivery(merchantId, 'again');
+    await again.redeliver();
+    await again.result();
+    await untilListed(client, merchantId, 'ExecutionStatus = "Failed"', 2);
+    const failed = ['list', '--merchant', merchantId, '--state', 'failed', '--ended-since', '1h'];
+    const { words, answer } = await both(...failed);
+    expect(words).toMatchObject({
+      stdout: expect.not.stringContaining('again'),
+      stderr: '1 more ended as failed and were started anew since: --all-runs\n',
+    });
+    expect(answer).toMatchObject([{ webhookId: 'failed' }]);
+    const all = await cli.run([...failed, '--all-runs']);
+    expect(all).toMatchObject({ stdout: expect.stringMatching(/again .*delivered/), stderr: '' });
+    const counts = await both(...failed, '--count-by', 'merchant');
+    expect(counts.words.stdout).toMatch(new RegExp(`FAILED +STARTED ANEW SINCE\n${merchantId} +1 +1\n`));
+    expect(counts.answer).toEqual([{ merchantId, count: 1, startedAnewSince: 1 }]);
+  });
+
+  test('R53 status of a paused webhook says who paused and why', async () => {
+    await withEndpoint();
+    await client.hooks.merchant(merchantId).pause(cause);
+    await client.hooks.deliver({ merchantId, webhookId: 'w1', type: kyc, body: '{}' });
+    await untilState('w1', 'held-paused');
+    const { words, answer } = await both('status', merchantId, 'w1');
+    expect(words.stdout).toMatch(/the merchant is paused by ann since \S+: their deploy is fixed/);
+    expect(answer).toMatchObject({ paused: { ...cause, since: expect.any(String) } });
+    expect((await cli.run(['merchant', 'resume', merchantId])).stdout).toMatch(
+      /^resumed; the held deliveries go/,
+    );
+    await client.hooks.delivery(merchantId, 'w1').result();
   });
 
   test('R83 try-now', async () => {
@@ -176,7 +225,16 @@ describe('webhooks', () => {
     expect(await cli.json(['cancel', merchantId, 'w2', ...why])).toMatchObject({ exitCode: 0, answer });
   });
 
-  test('one that nobody knows', async () => {
+  test('one that nobody knows, or of a merchant that nobody knows', async () => {
+    const merchant = freshMerchant();
+    const ofMerchant = [['list'], ['redeliver', '--all', '--yes'], ['cancel', '--all', '--dry-run']];
+    for (const command of ofMerchant) {
+      expect(await cli.run([...command, '--merchant', merchant])).toMatchObject({
+        exitCode: 3,
+        stdout: '',
+        stderr: expect.stringContaining(`nothing is known of merchant ${merchant}`),
+      });
+    }
     const commands = ['status', 'try-now', 'redeliver', 'cancel'];
     const runs = await Promise.all(commands.map((command) => cli.json([command, merchantId, 'never'])));
     const unknown = { exitCode: 3, answer: { error: { code: 'DELIVERY_NOT_FOUND' } } };
@@ -198,6 +256,8 @@ describe('many webhooks', () => {
     expect(dryRun).toMatchObject({ exitCode: 0, answer: { dryRun: true, done: 3 } });
     expect(receiver.received).toHaveLength(3);
 
+    const listed = (await cli.json(['bulk', 'list'])).answer;
+    expect(listed).toContainEqual({ id: expect.stringMatching(/:dry-run$/), progress: dryRun.answer });
     const done = await cli.json([...all, '--yes', '--per-second', '50', ...why]);
     expect(done).toMatchObject({ exitCode: 0, answer: { done: 3, skipped: {}, ...cause } });
     await untilListed(client, merchantId, 'ExecutionStatus = "Failed"', 6);
@@ -273,8 +333,14 @@ describe('merchants', () => {
       gate: { paused: cause, endpoint: { url: `${receiver.url}moved`, headers: ['x-tenant'] } },
     });
     expect(words.stdout + text).not.toMatch(/very-private|a secret of|sealed/);
-    for (const command of ['resume', 'unset']) {
-      expect(await cli.run(merchant(command, ...why))).toEqual({ exitCode: 0, stdout: 'done\n', stderr: '' });
+    for (const [command, done] of [
+      ['resume', 'resumed'],
+      ['unset', 'done: all deliveries are held'],
+    ] as const) {
+      expect(await cli.run(merchant(command, ...why))).toMatchObject({
+        exitCode: 0,
+        stdout: expect.stringContaining(done),
+      });
     }
     const events = ['address-set', 'endpoint-set', 'secret-rotated', 'secret-promoted', 'paused'];
     const status = await client.hooks.merchant(merchantId).breaker();
@@ -333,13 +399,13 @@ describe('merchants', () => {
     });
     expect(exported.text).not.toContain(secret);
     expect(await cli.run(['merchant', 'export', merchantId, '--output', file])).toMatchObject({
-      stdout: `1 endpoints in ${file}\n`,
+      stdout: `1 endpoint in ${file}\n`,
     });
     expect(JSON.parse(await readFile(file, 'utf8'))).toEqual(exported.answer);
     await client.hooks.merchant(merchantId).removeEndpoint();
     expect(await cli.run(['merchant', 'import', file, '--allow-http', ...why])).toMatchObject({
       exitCode: 0,
-      stdout: '1 of 1 endpoints set\n',
+      stdout: '1 of 1 endpoint set\n',
     });
     expect(await client.hooks.merchant(merchantId).describe()).toMatchObject({
       endpoint: { url: receiver.url },
@@ -379,7 +445,10 @@ describe('breakers', () => {
       { timeout: 30_000 },
     );
     receiver.answer(() => 200);
-    expect(await cli.run(['breaker', 'reset', merchantId, ...why])).toMatchObject({ exitCode: 0 });
+    expect(await cli.run(['breaker', 'reset', merchantId, ...why])).toMatchObject({
+      exitCode: 0,
+      stderr: expect.stringContaining(`hookladder merchant test ${merchantId}`),
+    });
     expect((await client.hooks.merchant(merchantId).breaker())?.transitions).toContainEqual(
       expect.objectContaining({ event: 'reset', ...cause }),
     );
@@ -449,6 +518,7 @@ const right: readonly (readonly string[])[] = [
   ['breaker', 'show', 'm'],
   ['breaker', 'reset', 'm'],
   ['breaker', 'list'],
+  ['bulk', 'list'],
   ['bulk', 'show', 'b'],
   ['bulk', 'stop', 'b'],
   ['watch', 'm', '--once'],
@@ -472,7 +542,7 @@ async function runAll(argLists: readonly (readonly string[])[], how: CliHow = {}
 test('with Temporal away, each command says so with exit code 4', { timeout: 180_000 }, async () => {
   const away = ['--address', '127.0.0.1:1', '--timeout', '0.2'];
   const env = { HOOKLADDER_ALLOWED_NETWORKS: '192.0.2.0/24' };
-  const stderr = expect.stringContaining('Temporal cannot be reached') as string;
+  const stderr = expect.stringContaining('Temporal cannot be reached at 127.0.0.1:1 (') as string;
   const runs = await runAll(
     right.map((args) => [...args, ...away]),
     { env },
@@ -521,6 +591,10 @@ const wrong: readonly (readonly [words: string, ...args: readonly string[]])[] =
   ['a merchant id or --opened-since', 'breaker', 'reset'],
   ['openedSince must be', 'breaker', 'reset', '--opened-since', 'noon', '--yes'],
   ['unknown option', 'breaker', 'list', '--open'],
+  ["unknown command 'resume'", 'breaker', 'resume', 'm'],
+  ['Allowed choices are', 'list', '--count-by', 'payment'],
+  ['a number above 0', 'bulk', 'list', '--limit', '0'],
+  ['webhookId needs merchantId', 'export', '--webhook', 'w'],
   ['missing required argument', 'bulk', 'show'],
   ['missing required argument', 'bulk', 'stop'],
   ['a number above 0', 'watch', 'm', '--interval', '0'],
@@ -535,6 +609,8 @@ test('with wrong arguments, each command says which with exit code 2', { timeout
     const stderr = expect.stringContaining(wrong[index]?.[0] ?? '') as string;
     expect({ args, ...run }).toEqual({ args, exitCode: 2, stdout: '', stderr });
     expect(run.stderr).not.toContain(secret);
+    // What is alike may do the opposite.
+    expect(run.stderr).not.toContain('Did you mean');
   }
 });
 

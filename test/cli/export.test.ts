@@ -65,7 +65,7 @@ describe('export', () => {
   test('R80 R81 tells of each run that has ended what a dispute needs, without the body', async () => {
     await client.hooks
       .merchant(merchantId)
-      .setEndpoint({ url: receiver.url, secret: 'a secret of 20 bytes' });
+      .setEndpoint({ url: `${receiver.url}?token=7`, secret: 'a secret of 20 bytes' });
     receiver.answer((nth) => (nth < 2 ? [503, 404][nth] : 200) as number);
     const failing = await accepted('again');
     await failing.result();
@@ -83,7 +83,10 @@ describe('export', () => {
     const text = (await cli.run(['export', '--merchant', merchantId])).stdout;
     const all = linesOf(text);
     expect(names(all)).toEqual(['again delivered', 'again failed', 'cancelled cancelled']);
-    expect(text).not.toContain('4111');
+    expect(text).not.toMatch(/4111|token/);
+    expect(names(await exported('--webhook', 'again'))).toEqual(['again delivered', 'again failed']);
+    const status = await cli.run(['status', merchantId, 'again']);
+    expect(status.stdout).toContain(`hookladder export --merchant ${merchantId} --webhook again`);
     const [redelivered, failed, cancelled] = ['delivered', 'failed', 'cancelled'].map((state) =>
       all.find((each) => each.state === state),
     );
@@ -106,6 +109,7 @@ describe('export', () => {
           scheduledAt: time,
           startedAt: time,
           endedAt: time,
+          url: receiver.url,
           verdict: expect.objectContaining({ kind: 'server-error', status: 503 }),
         },
         expect.objectContaining({ verdict: expect.objectContaining({ kind: 'rejected', status: 404 }) }),
