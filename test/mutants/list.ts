@@ -188,9 +188,9 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'R64',
     file: attempt,
-    find: 'const verdict = await post(answer.endpoint',
+    find: 'const verdict = await post(merchantId, answer.endpoint',
     replace:
-      'await post(answer.endpoint, secrets, webhookId, request); const verdict = await post(answer.endpoint',
+      'await post(merchantId, answer.endpoint, secrets, webhookId, request); const verdict = await post(merchantId, answer.endpoint',
     tests: killTests,
   },
   {
