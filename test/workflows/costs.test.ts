@@ -24,13 +24,13 @@ interface Bytes {
 }
 
 /**
- * What each fate costs; bytes within 5 %. A change that makes a figure larger makes every delivery dearer: it needs a
+ * What each fate costs; bytes within 5 %, some 70 of each attempt for the URL that it was posted to. A change that makes a figure larger makes every delivery dearer: it needs a
  * reason that is worth it. One that makes it smaller changes the figure here, so that it is not lost again.
  */
 const costs: Record<(typeof FATES)[number]['name'], Omit<Cost, 'bytes'> & { readonly bytes: Bytes }> = {
   'delivered at once': {
     events: 11,
-    bytes: { plain: 2_920, encrypted: 3_530 },
+    bytes: { plain: 2_990, encrypted: 3_600 },
     requests: {
       StartWorkflowExecution: 1,
       DescribeWorkflowExecution: 1,
@@ -41,7 +41,7 @@ const costs: Record<(typeof FATES)[number]['name'], Omit<Cost, 'bytes'> & { read
   // The entity takes in a failure and a success: two signals and two workflow tasks.
   'one fast failure, then delivered': {
     events: 22,
-    bytes: { plain: 4_730, encrypted: 5_750 },
+    bytes: { plain: 4_870, encrypted: 5_890 },
     requests: {
       StartWorkflowExecution: 1,
       DescribeWorkflowExecution: 2,
@@ -52,7 +52,7 @@ const costs: Record<(typeof FATES)[number]['name'], Omit<Cost, 'bytes'> & { read
   },
   'rejected money event, one slow step, then delivered': {
     events: 22,
-    bytes: { plain: 4_760, encrypted: 5_770 },
+    bytes: { plain: 4_900, encrypted: 5_910 },
     requests: {
       StartWorkflowExecution: 1,
       DescribeWorkflowExecution: 2,
@@ -62,7 +62,7 @@ const costs: Record<(typeof FATES)[number]['name'], Omit<Cost, 'bytes'> & { read
   },
   'failed at once': {
     events: 11,
-    bytes: { plain: 3_320, encrypted: 4_110 },
+    bytes: { plain: 3_390, encrypted: 4_180 },
     requests: {
       StartWorkflowExecution: 1,
       DescribeWorkflowExecution: 1,
@@ -73,7 +73,7 @@ const costs: Record<(typeof FATES)[number]['name'], Omit<Cost, 'bytes'> & { read
   // Its hold starts the entity, which wakes it by an activity once it has an address.
   'held without an address, then released': {
     events: 23,
-    bytes: { plain: 4_890, encrypted: 6_000 },
+    bytes: { plain: 4_960, encrypted: 6_070 },
     requests: {
       StartWorkflowExecution: 1,
       DescribeWorkflowExecution: 3,
