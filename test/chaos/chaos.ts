@@ -29,6 +29,9 @@ export interface ChaosOptions {
 /** After this long between two disturbances the workers have what is in flight in their hands again. */
 const LEAST_GAP_MS = 4_000;
 const AT_ONCE = 16;
+/** A machine that takes them slower than they come is waited for. */
+const PENDING_AT_MOST = 50;
+const LOOK_EVERY_MS = 100;
 
 /** Hands over webhooks while all around them fails, and waits until each has ended or rests by the rules. */
 export async function runChaos(options: ChaosOptions): Promise<ChaosRecord> {
@@ -108,8 +111,13 @@ class ChaosRun {
     };
   }
 
+  /** What of the webhooks is handed over: so all else keeps step with a machine that is slow. */
   private get progress(): number {
-    return this.beganAt === 0 ? 0 : (Date.now() - this.beganAt) / this.loadMs;
+    return this.accepted.length / this.options.deliveries;
+  }
+
+  private async untilProgress(progress: number): Promise<void> {
+    while (this.progress < progress && Date.now() < this.options.deadline) await sleep(LOOK_EVERY_MS);
   }
 
   private answer(request: Received): Answer {
@@ -149,11 +157,15 @@ class ChaosRun {
 
   /** One by one and many at a time, in the same pace; what is refused is handed over again with the same id. */
   private async handOver(): Promise<void> {
-    const { deliveries, seed } = this.options;
+    const { deliveries, seed, deadline } = this.options;
     const random = new Random(seed + 1);
     const merchants = [...Object.keys(SCRIPTS), HOMELESS];
     const pending: Promise<void>[] = [];
     for (let nth = 0; nth < deliveries;) {
+      if (Date.now() > deadline) {
+        this.notAccepted += deliveries - nth;
+        break;
+      }
       const size = Math.min(random.chance(0.5) ? 1 : Math.ceil(random.between(2, 20)), deliveries - nth);
       const webhooks = Array.from({ length: size }, (_, each) =>
         this.webhook(merchants[Math.floor(random.next() * merchants.length)] ?? HOMELESS, nth + each, random),
@@ -161,6 +173,7 @@ class ChaosRun {
       nth += size;
       pending.push(this.untilAccepted(webhooks));
       await sleep(Math.max(0, this.beganAt + (nth / deliveries) * this.loadMs - Date.now()));
+      await this.untilProgress((nth - PENDING_AT_MOST) / deliveries);
     }
     await Promise.all(pending);
   }
@@ -196,23 +209,25 @@ class ChaosRun {
   }
 
   private async disturb(): Promise<void> {
-    const { seed, kills, log } = this.options;
+    const { seed, kills, deadline, log } = this.options;
     const random = new Random(seed + 2);
     for (const { kind, progress } of planDisturbances(random, kills)) {
-      await sleep(Math.max(0, this.beganAt + progress * this.loadMs - Date.now()));
+      await this.untilProgress(progress);
+      if (Date.now() > deadline) return;
       const done = await disturb(this.stand, kind, random);
       this.disturbances.push(done);
-      log(`${kind}: back after ${((done.to - done.from) / 1_000).toFixed(1)} s`);
+      const awaySeconds = ((done.to - done.from) / 1_000).toFixed(1);
+      log(`${this.accepted.length} accepted; ${kind}: back after ${awaySeconds} s`);
       await sleep(LEAST_GAP_MS / 4);
     }
   }
 
   /** The endpoint of one merchant goes away for a while and comes back elsewhere. */
   private async move(): Promise<void> {
-    await sleep(this.loadMs * 0.3);
+    await this.untilProgress(0.3);
     await this.until(async () => await this.stand.hooks.merchant(MOVING).removeEndpoint({ by: 'chaos' }));
     this.changed(MOVING);
-    await sleep(this.loadMs * 0.3);
+    await this.untilProgress(0.6);
     await this.setEndpoint(MOVING, 2);
   }
 

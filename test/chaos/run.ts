@@ -12,7 +12,9 @@ import { runChaos } from './chaos.ts';
 import { judge } from './oracle.ts';
 import { reportOf } from './report.ts';
 
-const DEFAULTS = { deliveries: 2_000, kills: 10, minutes: 15, 'per-second': 10 };
+const DEFAULTS = { deliveries: 2_000, kills: 10, minutes: 30, 'per-second': 10 };
+/** After the time of the run: to read what has become of all. */
+const JUDGED_WITHIN_MS = 180_000;
 
 function readArguments(): (typeof DEFAULTS & { readonly seed: number; readonly json?: string }) | undefined {
   const number = { type: 'string' } as const;
@@ -51,6 +53,15 @@ async function main(): Promise<number> {
   console.log(
     `npm run chaos -- --seed ${seed} --deliveries ${deliveries} --kills ${kills} --per-second ${perSecond}`,
   );
+  // At an exit the workers go too; a server ends with this process in any case.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
+  setTimeout(
+    () => {
+      console.error('the run did not come to its end');
+      process.exit(1);
+    },
+    minutes * 60_000 + JUDGED_WITHIN_MS,
+  ).unref();
   const binary = await findTemporalBinary({ log });
   const record = await runChaos({
     binary: binary.path,

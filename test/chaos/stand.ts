@@ -1,13 +1,15 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
+import { bundleFile, bundleName } from '../../src/bundle-file.ts';
 import { dataConverterOf, Hookladder } from '../../src/client.ts';
 import { SEARCH_ATTRIBUTES } from '../../src/contract.ts';
 import { reserveFreePort } from '../../src/local/free-port.ts';
 import { startLocalServer, type LocalServer } from '../../src/local/server.ts';
 import { patientRetry } from '../../src/patient-retry.ts';
+import { bundleWorkflows } from '../../src/workers.ts';
 import { spawnWorker, type WorkerProcess } from '../support/spawn-worker.ts';
 import { startBreakableProxy, type BreakableProxy } from './breakable-proxy.ts';
 import { POLICY } from './settings.ts';
@@ -15,7 +17,7 @@ import { POLICY } from './settings.ts';
 const WORKERS = 2;
 const LOOPBACK = '127.0.0.0/8';
 /** A call that Temporal does not answer by then is made again by the load. */
-const CALL_LIMIT_MS = 5_000;
+const CALL_LIMIT_MS = 10_000;
 
 /** A server with a store, a proxy before it, and workers as processes of their own, all to be killed. */
 export class ChaosStand {
@@ -36,6 +38,8 @@ export class ChaosStand {
     readonly startServer: () => Promise<LocalServer>;
     readonly proxy: BreakableProxy;
     readonly connection: Connection;
+    /** Of workflow code that was bundled beforehand. */
+    readonly bundle: string;
     readonly cleanUp: (() => Promise<unknown>)[];
   }) {
     const encryption = { keys: freshKey() };
@@ -62,6 +66,7 @@ export class ChaosStand {
       HOOKLADDER_ALLOWED_NETWORKS: LOOPBACK,
       HOOKLADDER_ENCRYPTION_KEYS: encryption.keys,
       HOOKLADDER_SECRET_KEYS: secretKeys.keys,
+      HOOKLADDER_WORKFLOW_BUNDLE: parts.bundle,
     };
   }
 
@@ -69,6 +74,8 @@ export class ChaosStand {
     const cleanUp: (() => Promise<unknown>)[] = [];
     const folder = await mkdtemp(join(tmpdir(), 'hookladder-chaos-'));
     cleanUp.push(() => rm(folder, { recursive: true }));
+    const bundle = await bundleWorkflows();
+    if ('code' in bundle) await writeFile(join(folder, bundleName(false)), bundleFile(bundle.code));
     const port = await reserveFreePort('127.0.0.1');
     const startServer = async (): Promise<LocalServer> =>
       await startLocalServer({
@@ -86,7 +93,7 @@ export class ChaosStand {
       await connection.close();
       await proxy.close();
     });
-    const stand = new ChaosStand({ server, startServer, proxy, connection, cleanUp });
+    const stand = new ChaosStand({ server, startServer, proxy, connection, bundle: folder, cleanUp });
     await stand.startWorkers();
     return stand;
   }

@@ -29,7 +29,9 @@ export async function spawnWorker(
     env: { PATH: process.env['PATH'], ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  const exited = once(child, 'exit');
+  const killAtExit = (): void => void child.kill('SIGKILL');
+  process.once('exit', killAtExit);
+  const exited = once(child, 'exit').finally(() => process.off('exit', killAtExit));
   const lines: string[] = [];
   await untilPolling(child, lines, exited);
   return {
