@@ -9,7 +9,7 @@ export default defineConfig({
     maxWorkers: 2,
     globalSetup: ['test/support/server.ts'],
     setupFiles: ['test/support/quiet.ts'],
-    testTimeout: 120_000,
-    hookTimeout: 60_000,
+    testTimeout: 240_000,
+    hookTimeout: 120_000,
   },
 });

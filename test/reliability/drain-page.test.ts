@@ -2,7 +2,14 @@ import { NativeConnection, Worker } from '@temporalio/worker';
 import { expect, inject, onTestFinished, test, vi } from 'vitest';
 import { MERCHANT_TASK_QUEUE, merchantWorkflowId } from '../../src/contract.ts';
 import { startReceiver } from '../support/receiver.ts';
-import { connectTestClient, freshMerchant, startTestWorkers, temporalAddress } from '../support/stack.ts';
+import { dataConverterOf } from '../../src/client.ts';
+import {
+  connectTestClient,
+  ENCRYPTION,
+  freshMerchant,
+  startTestWorkers,
+  temporalAddress,
+} from '../support/stack.ts';
 
 test('R46 R51 D1 a drain page whose worker dies when it is to stop loses nobody: the entity goes on, and all are delivered', async () => {
   const client = await connectTestClient({ drain: { perSecond: 1 } });
@@ -35,6 +42,7 @@ test('R46 R51 D1 a drain page whose worker dies when it is to stop loses nobody:
   const dying = await Worker.create({
     connection,
     taskQueue: MERCHANT_TASK_QUEUE,
+    dataConverter: dataConverterOf(ENCRYPTION),
     workflowBundle: { codePath: inject('workflowBundlePath') },
     activities: {
       wake: async () => {

@@ -1,10 +1,13 @@
-import { Client, Connection, WorkflowNotFoundError } from '@temporalio/client';
+import { Client, Connection } from '@temporalio/client';
 import { randomUUID } from 'node:crypto';
 import { inject } from 'vitest';
 import { dataConverterOf, Hookladder, type Encryption } from '../../src/client.ts';
 import { patientRetry } from '../../src/patient-retry.ts';
 import type { PolicyOverrides } from '../../src/policy/policy.ts';
 import { startWorkers, type RunningWorkers } from '../../src/workers.ts';
+import { temporalAddress } from './address.ts';
+
+export { temporalAddress } from './address.ts';
 
 /** One key for the whole suite, so that workers started anywhere open what any client sealed. */
 export const SECRET_KEYS = { keys: `test:${Buffer.alloc(32, 7).toString('base64')}` };
@@ -17,13 +20,6 @@ export const PLAIN = { decryptOnly: ENCRYPTION };
 
 /** The suite's receivers are on this machine. */
 export const LOOPBACK = ['127.0.0.0/8'];
-
-/** The Temporal server of this file: files that run side by side have one each, as their workers share task queues. */
-export function temporalAddress(): string {
-  const address = inject('temporalAddresses')[Number(process.env['VITEST_POOL_ID']) - 1];
-  if (address === undefined) throw new Error('more files run side by side than there are servers');
-  return address;
-}
 
 /** A client on the suite's server. */
 export interface TestClient {
@@ -75,20 +71,6 @@ export async function startTestWorkers(
     shutdownGraceMs: 5_000,
     ...options,
   });
-}
-
-/** Ends what files leave open on their server: whose worker comes next would go on with it. */
-export async function terminateOpen(temporal: Client): Promise<void> {
-  const query = 'WorkflowType IN ("delivery", "merchantBreaker", "census") AND ExecutionStatus = "Running"';
-  for await (const { workflowId } of temporal.workflow.list({ query })) {
-    // It may end by itself meanwhile.
-    await temporal.workflow
-      .getHandle(workflowId)
-      .terminate()
-      .catch((error: unknown) => {
-        if (!(error instanceof WorkflowNotFoundError)) throw error;
-      });
-  }
 }
 
 /** A merchant id of its own for each test, since the tests share a server. */

@@ -355,7 +355,11 @@ describe('with and without traces', () => {
   test('a delivery costs the same events and requests, some bytes for the headers, and replays either way', async () => {
     const off = await costs(false);
     const on = await costs(true);
-    const exact = ({ events, requests }: Cost) => ({ events, requests });
+    // The events hold the delivery's own workflow tasks; how many its merchant takes for two reports is a matter of moments.
+    const exact = ({ events, requests: { RespondWorkflowTaskCompleted: _, ...requests } }: Cost) => ({
+      events,
+      requests,
+    });
     expect(on.costs.map(exact)).toEqual(off.costs.map(exact));
     for (const index of fates.keys()) {
       const more = (on.costs[index]?.bytes ?? 0) - (off.costs[index]?.bytes ?? 0);

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { startReceiver, type Receiver } from '../support/receiver.ts';
-import { connectTestClient, freshMerchant, terminateOpen, type TestClient } from '../support/stack.ts';
+import { connectTestClient, freshMerchant, type TestClient } from '../support/stack.ts';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
 
 const CARD = '4111111111111111';
@@ -32,7 +32,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await worker.terminate();
-  await terminateOpen(client.temporal);
   await client.close();
   await receiver.close();
 });

@@ -6,13 +6,7 @@ import { reserveFreePort } from '../../src/local/free-port.ts';
 import { NO_PROMTOOL, promtool, runPromtool } from '../support/promtool.ts';
 import { startReceiver, type Receiver } from '../support/receiver.ts';
 import { fetchMetrics, samplesOf, sumOf, valuesOf, type Sample } from '../support/scrape.ts';
-import {
-  connectTestClient,
-  freshMerchant,
-  startTestWorkers,
-  terminateOpen,
-  type TestClient,
-} from '../support/stack.ts';
+import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
 
 const ops = join(import.meta.dirname, '..', '..', 'ops');
@@ -34,7 +28,6 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(async () => {
   await Promise.all(workers.map(({ process }) => process.terminate()));
-  await terminateOpen(client.temporal);
   await client.close();
   await receiver.close();
 });

@@ -5,13 +5,7 @@ import { OPERATOR_MERCHANT } from '../../src/contract.ts';
 import { operatorWebhook } from '../../src/notices.ts';
 import type { RunningWorkers } from '../../src/workers.ts';
 import { startReceiver, type Receiver } from '../support/receiver.ts';
-import {
-  connectTestClient,
-  freshMerchant,
-  startTestWorkers,
-  terminateOpen,
-  type TestClient,
-} from '../support/stack.ts';
+import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
 
 const patience = { timeout: 60_000, interval: 100 };
 const HELD_AFTER_MS = 4_000;
@@ -31,7 +25,6 @@ afterEach(async () => {
   workers = undefined;
 });
 afterAll(async () => {
-  await terminateOpen(client.temporal);
   await client.close();
   await merchants.close();
   await operator.close();
