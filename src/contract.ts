@@ -98,6 +98,8 @@ export const paymentIdSchema = v.pipe(
   v.minLength(1, 'must not be empty: leave it out instead'),
   v.maxLength(128, 'must be at most 128 characters'),
   v.check((text) => text.isWellFormed(), 'must be well-formed Unicode (it has a lone surrogate)'),
+  // Temporal would run it, and never list it.
+  v.check((text) => !text.includes('\0'), 'must not contain NUL (U+0000), which PostgreSQL cannot store'),
 );
 
 const bodySchema = v.pipe(

@@ -60,6 +60,7 @@ describe('R71 what is refused is refused before anything is stored', () => {
     ['webhookId', '1 to 128 characters', { webhookId: 'line\n' }],
     ['paymentId', 'at most 128 characters', { paymentId: 'p'.repeat(129) }],
     ['paymentId', 'must not be empty', { paymentId: '' }],
+    ['paymentId', 'must not contain NUL', { paymentId: 'p\0' }],
     ['type', '1 to 128 characters', { type: '' }],
     ['type', '1 to 128 characters', { type: 't'.repeat(129) }],
     ['type', '1 to 128 characters', { type: 'Payment.Paid' }],

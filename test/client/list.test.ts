@@ -113,7 +113,7 @@ describe('R90 deliveries are listed with the state that each itself says', () =>
     );
   });
 
-  test.each(['plain', "a'b", 'a"b', '"', 'a\\', '\\n', 'a\nb', 'a\0b', 'a%b', 'é😀'])(
+  test.each(['plain', "a'b", 'a"b', '"', 'a\\', '\\n', 'a\nb', 'a\u0001b', 'a%b', 'é😀'])(
     'a payment id like %j',
     async (odd) => {
       const merchant = freshMerchant();
@@ -156,6 +156,7 @@ describe('R90 deliveries are listed with the state that each itself says', () =>
     ['merchantId', { merchantId: 'a" OR "b' }],
     ['type', { type: 'Paid' }],
     ['paymentId', { paymentId: '' }],
+    ['paymentId', { paymentId: 'a\0b' }],
     ['colour', { colour: 'blue' }],
   ])('a filter with a wrong %s is refused', (field, filter) => {
     const list = () => client.hooks.list(filter as DeliveryFilter);
