@@ -37,7 +37,7 @@ interface Report {
   }[];
 }
 
-if (options.record && positionals.length > 0) throw new Error('--record is for all files');
+const EVERY_FILE = [...BY_IMAGE_WORKERS, ...KILLS, ...BY_OWN_WORKERS];
 const wanted = (files: readonly string[]) =>
   files.filter((file) => positionals.length === 0 || positionals.includes(file));
 
@@ -119,6 +119,7 @@ async function main(): Promise<boolean> {
       const record = await recordOf({
         versions: programs.versions,
         phases,
+        left: EVERY_FILE.filter((file) => !wanted(EVERY_FILE).includes(file)),
         workerEnds: ends,
         buildSeconds: (builtAt - startedAt) / 1_000,
         readySeconds,
