@@ -129,7 +129,6 @@ async function killAll(killed: readonly Killed[]): Promise<void> {
 /** Each that was accepted: its end, and how often the receiver saw it. */
 async function expectAllDelivered(): Promise<void> {
   for (const [merchantId, ids] of accepted) {
-    const seen = receiver.received.filter(({ path }) => path === `/${merchantId}`);
     const ends = await Promise.all(
       ids.map(async (id) => {
         const delivery = patient.hooks.delivery(merchantId, id);
@@ -140,6 +139,7 @@ async function expectAllDelivered(): Promise<void> {
       }),
     );
     expect(ends).toEqual(ids.map(() => 'delivered'));
+    const seen = receiver.received.filter(({ path }) => path === `/${merchantId}`);
     const ofIds = new Set(seen.map(({ headers }) => String(headers['x-webhook-id'])));
     expect([...ofIds].sort()).toEqual(ids.toSorted());
   }
