@@ -59,6 +59,13 @@ const kits: Record<string, Example> = Object.fromEntries(
 
 let folder: string;
 const running: ChildProcess[] = [];
+
+function killGroup(child: ChildProcess | undefined): void {
+  if (child?.pid !== undefined && child.exitCode === null && child.signalCode === null) {
+    process.kill(-child.pid, 'SIGKILL');
+  }
+}
+
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'hookladder-receivers-'));
 });
@@ -66,7 +73,7 @@ afterAll(async () => {
   for (const child of running) {
     if (child.exitCode !== null || child.signalCode !== null) continue;
     const gone = once(child, 'exit');
-    child.kill('SIGKILL');
+    killGroup(child);
     await gone;
   }
   await rm(folder, { recursive: true });
@@ -104,6 +111,8 @@ async function start(
     cwd: folder,
     env: { ...process.env, PORT: String(port), PHP_CLI_SERVER_WORKERS: '4', ...environment },
     stdio: 'pipe',
+    // PHP's server has processes of its own.
+    detached: true,
   });
   running.push(child);
   const [, base] = await untilPrinted(child, /(http:\/\/127\.0\.0\.1:\d+)/);
@@ -198,7 +207,7 @@ test('R64 SQLite: what was handled is known after the process was killed', async
   const sent = { id: 'evt_1', body: paid() };
   const first = await start(context, 'fastify-sqlite', kits['fastify-sqlite'] as Example, environment);
   await expectAnswer(send(first, sender, sent), 200, 'handled');
-  running.at(-1)?.kill('SIGKILL');
+  killGroup(running.at(-1));
   const second = await start(context, 'fastify-sqlite', kits['fastify-sqlite'] as Example, environment);
   await expectAnswer(send(second, sender, sent), 200, 'duplicate');
 });
