@@ -30,6 +30,11 @@ export interface LocalServerOptions {
   readonly headless?: boolean;
   /** Keeps the state in this SQLite file, whose folder is created. Default: in memory, lost at the end. */
   readonly dbFile?: string;
+  /**
+   * Whether each change waits until the disk has it. Without, a server that is killed loses nothing, but a machine that goes
+   * down may. Default: true.
+   */
+  readonly syncsToDisk?: boolean;
   /** Default: `default`. */
   readonly namespace?: string;
   /**
@@ -143,7 +148,13 @@ interface Place {
 }
 
 function commandLine(
-  { searchAttributes, uiCodecEndpoint, dynamicConfig = {}, logLevel = 'error' }: LocalServerOptions,
+  {
+    searchAttributes,
+    uiCodecEndpoint,
+    dynamicConfig = {},
+    syncsToDisk = true,
+    logLevel = 'error',
+  }: LocalServerOptions,
   { port, uiPort, namespace, dbFile }: Place & { readonly dbFile: string | undefined },
 ): string[] {
   const args = ['server', 'start-dev', '--ip', HOST, '--port', String(port), '--log-level', logLevel];
@@ -151,6 +162,7 @@ function commandLine(
   if (uiCodecEndpoint !== undefined) args.push('--ui-codec-endpoint', uiCodecEndpoint);
   args.push('--namespace', namespace);
   if (dbFile !== undefined) args.push('--db-filename', dbFile);
+  if (!syncsToDisk) args.push('--sqlite-pragma', 'synchronous=0');
   for (const [name, type] of Object.entries(searchAttributes)) {
     args.push('--search-attribute', `${name}=${type}`);
   }

@@ -238,13 +238,16 @@ class ChaosRun {
     while (open.length > 0 && Date.now() < deadline) {
       // One that crashed is a finding; what it had in its hands must go on all the same.
       await this.stand.startWorkers();
-      const rests = await pMap(open, (each) => this.rests(each), { concurrency: AT_ONCE });
-      open = open.filter((_, nth) => rests[nth] !== true);
+      // Not all at once: to be asked is work for the workers too.
+      const [next, later] = [open.slice(0, AT_ONCE), open.slice(AT_ONCE)];
+      const rests = await pMap(next, (each) => this.rests(each), { concurrency: AT_ONCE });
+      const restless = next.filter((_, nth) => rests[nth] !== true);
+      open = [...later, ...restless];
       if (Date.now() - toldAt > 10_000) {
-        log(`${open.length} are not at rest yet`);
+        log(`${open.length} are not known to be at rest yet`);
         toldAt = Date.now();
       }
-      await sleep(500);
+      if (restless.length > 0) await sleep(500);
     }
   }
 

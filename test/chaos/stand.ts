@@ -83,6 +83,8 @@ export class ChaosStand {
         headless: true,
         port,
         dbFile: join(folder, 'temporal.db'),
+        // Processes are killed here, no machine is: a disk that is slow would be all that is measured.
+        syncsToDisk: false,
         searchAttributes: SEARCH_ATTRIBUTES,
         dynamicConfig: { 'matching.enableFairness': true, 'history.timerProcessorMaxTimeShift': '10ms' },
       });
