@@ -24,8 +24,9 @@ interface Bytes {
 }
 
 /**
- * What each fate costs; bytes within 5 %, some 70 of each attempt for the URL that it was posted to. A change that makes a figure larger makes every delivery dearer: it needs a
- * reason that is worth it. One that makes it smaller changes the figure here, so that it is not lost again.
+ * What each fate costs; bytes within 5 %, some 70 of each attempt for the URL that it was posted to. A change that makes
+ * a figure larger makes every delivery dearer: it needs a reason that is worth it. One that makes it smaller changes the
+ * figure here, so that it is not lost again.
  */
 const costs: Record<(typeof FATES)[number]['name'], Omit<Cost, 'bytes'> & { readonly bytes: Bytes }> = {
   'delivered at once': {
