@@ -8,7 +8,7 @@ export default defineConfig({
     // Most tests wait most of the time; each file that runs has a server of its own.
     maxWorkers: 2,
     globalSetup: ['test/support/server.ts'],
-    setupFiles: ['test/support/quiet.ts'],
+    setupFiles: ['test/support/quiet.ts', 'test/support/tidy.ts'],
     testTimeout: 240_000,
     hookTimeout: 120_000,
   },

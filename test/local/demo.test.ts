@@ -98,7 +98,7 @@ describe('npm start', () => {
       );
       expect(output).toMatch(/^\d demo-strict \[delivered\] delivered at \S+ in attempt 3/m);
       expect(output).toMatch(
-        /^\d demo-picky \[failed\] FAILED at \S+ after 1 attempt: rejected; last answer: HTTP 400/m,
+        /^\d demo-picky \[failed\] FAILED at \S+ after 1 attempt: rejected \(4xx; not a money event, so not tried again\); last answer: HTTP 400/m,
       );
       expect(output).toMatch(
         /^\d demo-newcomer \[held-no-endpoint\] held since \S+: the merchant has no address/m,

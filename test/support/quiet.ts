@@ -1,6 +1,4 @@
 import { DefaultLogger, Runtime } from '@temporalio/worker';
-import { afterAll } from 'vitest';
-import { terminateLeftovers } from './address.ts';
 
 // As a service would have it. Any client of the suite reads what any worker of it wrote.
 process.env['HOOKLADDER_ENCRYPTION_KEYS'] ??= `test:${Buffer.alloc(32, 9).toString('base64')}`;
@@ -10,5 +8,3 @@ Runtime.install({
   logger: new DefaultLogger('ERROR'),
   telemetryOptions: { logging: { forward: { level: 'ERROR' } } },
 });
-
-afterAll(terminateLeftovers);

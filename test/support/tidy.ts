@@ -1,0 +1,4 @@
+import { afterAll } from 'vitest';
+import { terminateLeftovers } from './address.ts';
+
+afterAll(terminateLeftovers);
