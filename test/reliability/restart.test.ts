@@ -80,7 +80,10 @@ async function holdThirty(firstPauseMs: number): Promise<void> {
     secretKeys: SECRET_KEYS,
     allowHttp: true,
     allowedNetworks: LOOPBACK,
-    policy: { ...policy, breaker: { ...policy.breaker, firstPauseMs } },
+    policy: {
+      ...policy,
+      breaker: { ...policy.breaker, firstPauseMs, longestPauseMs: Math.max(12_000, firstPauseMs) },
+    },
   });
   merchant = hooks.merchant(freshMerchant());
   await merchant.setEndpoint({ url: receiver.url, secret: 'a secret of 20 bytes' });
