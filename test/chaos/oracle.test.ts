@@ -188,11 +188,11 @@ describe('R44 R48 trials', () => {
   const pause = NUMBERS.breaker.firstPauseMs;
   const trial = (number: number, at: number, permit: number) =>
     attempt(number, at, { verdict: failed, permit });
-  const trials = (second: ToldAttempt): ChaosRecord => {
+  const trials = (second: ToldAttempt, disturbances: ChaosRecord['disturbances'] = []): ChaosRecord => {
     const merchants = [{ ...merchant, stands: { ...open, isPaused: true, held: 1 } }];
     const deliveries = [told('a', [trial(1, 1_000, 1), second], { state: 'held-paused' })];
     const posts = [post('a', 1, 1_000, { answer: 500 }), post('a', 2, second.from, { answer: 500 })];
-    return recordOf(deliveries, posts, { merchants });
+    return recordOf(deliveries, posts, { merchants, disturbances });
   };
 
   test.for<[string, ToldAttempt, string[]]>([
@@ -206,6 +206,11 @@ describe('R44 R48 trials', () => {
     ],
   ])('%s', ([, second, expected]) => {
     expect(found(trials(second))).toEqual(expected);
+  });
+
+  test('sooner are explained by a kill that has cost the first its permit', () => {
+    const { findings, figures } = judge(trials(trial(2, 999 + pause, 2), [kill]));
+    expect([findings, figures['trials after a lost permit']]).toEqual([[], 1]);
   });
 });
 
@@ -225,6 +230,15 @@ describe('R46 the room', () => {
   });
   test('R51 woken in another order is found', () => {
     expect(found(record(stay('a', 1_000, 9_040), stay('b', 2_000, 9_000)))).toEqual(['out-of-order']);
+  });
+  test('keeps the place of a refusal that was lost with its worker', () => {
+    const lost = attempt(1, 500, { to: 1_500, verdict: { kind: 'outcome-unknown' } });
+    const kept = told('b', [lost, attempt(2, 9_000)], {}, [
+      { since: 2_000, registeredAt: 2_100, reason: 'no-endpoint', releasedAt: 9_000 },
+    ]);
+    const posts = [post('a', 1, 9_040), post('b', 2, 9_000)];
+    const disturbances = [{ kind: 'worker', from: 600, to: 700 } as const];
+    expect(found(recordOf([stay('a', 1_000, 9_040), kept], posts, { disturbances }))).toEqual([]);
   });
   test('whose longest held is forgotten is found', () => {
     const forgotten = told('a', [], { state: 'held-breaker' }, [

@@ -6,6 +6,7 @@ import type {
   Sighting,
   ToldAttempt,
   ToldDelivery,
+  ToldHold,
   ToldMerchant,
   WebhookRef,
 } from './record.ts';
@@ -240,7 +241,7 @@ class Oracle {
   }
 
   /** R44, R48: one POST for a permit; after a trial that failed none before the next trial, a pause later. */
-  private judgeTrials({ merchantId, changedAt }: ToldMerchant, own: readonly ToldDelivery[]): void {
+  private judgeTrials({ changedAt }: ToldMerchant, own: readonly ToldDelivery[]): void {
     const posts = own.flatMap((delivery) =>
       (this.seen.get(keyOf(delivery)) ?? []).map((post) => ({
         post,
@@ -249,6 +250,7 @@ class Oracle {
     );
     const inOrder = posts.toSorted((a, b) => a.post.at - b.post.at);
     const used = new Set<number>();
+    const { firstPauseMs, permitMs } = NUMBERS.breaker;
     let failedAt: number | undefined;
     for (const { post, attempt } of inOrder) {
       if (attempt === undefined) continue;
@@ -268,12 +270,11 @@ class Oracle {
       if (used.has(permit)) this.find('permit-used-twice', post, `permit ${permit}`);
       used.add(permit);
       const waitedMs = post.at - (failedAt ?? Number.NEGATIVE_INFINITY);
-      if (pauseRuns && waitedMs < NUMBERS.breaker.firstPauseMs) {
-        this.find(
-          'trial-too-early',
-          { merchantId, webhookId: post.webhookId },
-          `${waitedMs} ms after a failed trial`,
-        );
+      if (pauseRuns && waitedMs < firstPauseMs) {
+        // R48: a permit that a kill has kept from being used, or heard of, in time is lost, and the next is given at once.
+        const causes = this.overlapping((failedAt ?? 0) - permitMs, post.at);
+        if (causes.length > 0) this.count('trials after a lost permit');
+        else this.find('trial-too-early', post, `${waitedMs} ms after a failed trial`);
       }
       failedAt = hasFailed(verdict as Verdict) === true ? post.at : undefined;
     }
@@ -281,10 +282,11 @@ class Oracle {
 
   /** R46: who was in the room before another was even refused is woken before that one. */
   private judgeOrder({ merchantId }: ToldMerchant, own: readonly ToldDelivery[]): void {
-    const stays = own.flatMap(({ webhookId, holds, status }) =>
+    const stays = own.flatMap(({ webhookId, holds, attempts, status }) =>
       holds.map((hold, nth) => ({
         ...hold,
         webhookId,
+        inRoomFrom: inRoomFrom(hold, attempts),
         // Still there at the end, or gone by itself (R47).
         wokenAt:
           hold.releasedAt ??
@@ -296,7 +298,7 @@ class Oracle {
     for (const [nth, later] of byRefusal.entries()) {
       const overtaken = byRefusal
         .slice(0, nth)
-        .find((each) => each.registeredAt < later.since && (each.wokenAt ?? 0) > (later.wokenAt ?? 0));
+        .find((each) => each.registeredAt < later.inRoomFrom && (each.wokenAt ?? 0) > (later.wokenAt ?? 0));
       if (overtaken === undefined) continue;
       this.find(
         'out-of-order',
@@ -334,6 +336,13 @@ class Oracle {
   private count(what: string, by = 1): void {
     this.counts.set(what, (this.counts.get(what) ?? 0) + by);
   }
+}
+
+/** An attempt whose outcome was lost may have been refused too: then the place of that refusal was kept. */
+function inRoomFrom({ since }: ToldHold, attempts: readonly ToldAttempt[]): number {
+  const before = attempts.filter(({ to }) => to <= since);
+  const known = before.findLastIndex(({ verdict }) => verdict.kind !== 'outcome-unknown');
+  return before[known + 1]?.from ?? since;
 }
 
 /** What the rules make of these attempts: by their own arithmetic, not by the product's ladders. */

@@ -1,5 +1,5 @@
 /**
- * `npm run chaos -- [--deliveries N] [--kills N] [--seed N] [--minutes N] [--per-second N] [--json FILE]`: delivers webhooks
+ * `npm run chaos -- [--deliveries N] [--kills N] [--seed N] [--minutes N] [--per-second N] [--json FILE] [--record FILE]`: delivers webhooks
  * while workers and server are killed and connections cut, and judges what became of each. Progress goes to the standard
  * error, the figures to the standard output. Ends with 1 if anything is lost or not explained, with 2 if the command line
  * was not understood.
@@ -16,7 +16,9 @@ const DEFAULTS = { deliveries: 2_000, kills: 10, minutes: 30, 'per-second': 10 }
 /** After the time of the run: to read what has become of all. */
 const JUDGED_WITHIN_MS = 180_000;
 
-function readArguments(): (typeof DEFAULTS & { readonly seed: number; readonly json?: string }) | undefined {
+function readArguments():
+  | (typeof DEFAULTS & { readonly seed: number; readonly json?: string; readonly record?: string })
+  | undefined {
   const number = { type: 'string' } as const;
   const options = {
     deliveries: number,
@@ -25,14 +27,15 @@ function readArguments(): (typeof DEFAULTS & { readonly seed: number; readonly j
     'per-second': number,
     seed: number,
     json: number,
+    record: number,
   };
   try {
-    const { json, ...given } = parseArgs({ options }).values;
+    const { json, record, ...given } = parseArgs({ options }).values;
     const seed = Math.floor(Math.random() * 1_000_000);
     const numbers = Object.fromEntries(Object.entries(given).map(([name, text]) => [name, Number(text)]));
     const all = { seed, ...DEFAULTS, ...numbers };
     if (!Object.values(all).every((each) => Number.isFinite(each) && each >= 0)) return undefined;
-    return { ...all, ...(json === undefined ? {} : { json }) };
+    return { ...all, ...(json === undefined ? {} : { json }), ...(record === undefined ? {} : { record }) };
   } catch {
     return undefined;
   }
@@ -42,11 +45,11 @@ async function main(): Promise<number> {
   const given = readArguments();
   if (given === undefined) {
     console.error(
-      'usage: npm run chaos -- [--deliveries N] [--kills N] [--seed N] [--minutes N] [--per-second N] [--json FILE]',
+      'usage: npm run chaos -- [--deliveries N] [--kills N] [--seed N] [--minutes N] [--per-second N] [--json FILE] [--record FILE]',
     );
     return 2;
   }
-  const { seed, deliveries, kills, minutes, 'per-second': perSecond, json } = given;
+  const { seed, deliveries, kills, minutes, 'per-second': perSecond, json, record: recordFile } = given;
   const beganAt = Date.now();
   const log = (line: string) =>
     console.error(`${((Date.now() - beganAt) / 1_000).toFixed(0).padStart(4)} s  ${line}`);
@@ -72,6 +75,8 @@ async function main(): Promise<number> {
     deadline: beganAt + minutes * 60_000,
     log,
   });
+  // All that is judged, so that a finding can be looked into.
+  if (recordFile !== undefined) await writeFile(recordFile, JSON.stringify(record));
   const judgement = judge(record);
   const seconds = Math.round((Date.now() - beganAt) / 1_000);
   console.log(reportOf(judgement));
