@@ -155,6 +155,9 @@ describe('a rotation of the keys of payloads', () => {
     const merchantId = await merchantWithEndpoint();
     await setKeys(newer);
     await restartWorkers();
+    // One that has not read the old key a moment ago.
+    await client.close();
+    client = await connectTestClient({ fast: { firstPauseMs: 3_600_000 } }, { keysFile });
     const delivery = await deliver(merchantId);
     await until(delivery, {
       state: 'own-fault',
