@@ -594,17 +594,18 @@ class DeliveryRun {
   private enter(state: DeliveryState, waitMs = 0): void {
     const isNew = state !== this.state;
     this.state = state;
-    if (isNew) this.logState();
-    setCurrentDetails(statusInWords(this.status(), this.policy));
+    const status = this.status();
+    if (isNew) this.logState(status);
+    setCurrentDetails(statusInWords(status, this.policy));
     if (waitMs < PUBLISH_WAITS_FROM_MS || state === this.publishedState) return;
     this.publishedState = state;
     upsertSearchAttributes([{ key: stateKey, value: state }]);
   }
 
   /** One line for each transition; attempts have their own. */
-  private logState(): void {
-    if (this.state === 'attempting') return;
-    const { merchantId, webhookId, state, attempts, reason, nextAttemptAt, heldUntil } = this.status();
+  private logState(status: DeliveryStatus): void {
+    const { merchantId, webhookId, state, attempts, reason, nextAttemptAt, heldUntil } = status;
+    if (state === 'attempting') return;
     log[state === 'failed' ? 'warn' : 'info']('delivery', {
       merchantId,
       webhookId,

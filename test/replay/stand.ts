@@ -4,13 +4,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
 import { Hookladder, type DeliveryHandle, type MerchantHandle, type Webhook } from '../../src/client.ts';
-import { merchantWorkflowId, SEARCH_ATTRIBUTES } from '../../src/contract.ts';
-import { startLocalServer, type LocalServer } from '../../src/local/server.ts';
+import { merchantWorkflowId } from '../../src/contract.ts';
+import type { LocalServer } from '../../src/local/server.ts';
 import { findTemporalBinary } from '../../src/local/temporal-binary.ts';
 import { patientRetry } from '../../src/patient-retry.ts';
 import type { PolicyOverrides } from '../../src/policy/policy.ts';
 import { startWorkers, type RunningWorkers, type WorkersOptions } from '../../src/workers.ts';
 import { startReceiver, type Answer, type Receiver } from '../support/receiver.ts';
+import { startTestServer } from '../support/server.ts';
 import { writeRecording } from './recording.ts';
 
 const LOOPBACK = ['127.0.0.0/8'];
@@ -39,17 +40,7 @@ export class Stand {
 
   static async open(folder: string): Promise<Stand> {
     const { path } = await findTemporalBinary({ log: (line) => console.error(line) });
-    const server = await startLocalServer({
-      binary: path,
-      headless: true,
-      searchAttributes: SEARCH_ATTRIBUTES,
-      dynamicConfig: {
-        'matching.enableFairness': true,
-        'system.forceSearchAttributesCacheRefreshOnRead': true,
-        'frontend.WorkflowTimeSkippingEnabled': true,
-        'history.timerProcessorMaxTimeShift': '10ms',
-      },
-    });
+    const server = await startTestServer(path);
     const connection = await Connection.connect({ address: server.address, interceptors: [patientRetry()] });
     return new Stand(server, connection, await startReceiver(), folder);
   }
