@@ -1,8 +1,6 @@
-import { isGrpcServiceError, type Client, type Connection } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
+import { askIfAllowed } from './ask-if-allowed.ts';
 
-const PERMISSION_DENIED = 7;
-const UNIMPLEMENTED = 12;
-const ASK_WITHIN_MS = 10_000;
 const SECONDS_PER_DAY = 86_400;
 
 /** Days that a namespace should keep closed workflows: a webhook id is known that long after its end (R70). */
@@ -32,13 +30,9 @@ export class RetentionTooShort extends Error {
  */
 export async function checkRetention(client: Client, accept: boolean): Promise<number | undefined> {
   const { namespace } = client.options;
-  const connection = client.connection as Connection;
-  const described = await connection
-    .withDeadline(Date.now() + ASK_WITHIN_MS, () => client.workflowService.describeNamespace({ namespace }))
-    .catch((error: unknown) => {
-      const closed = isGrpcServiceError(error) && [PERMISSION_DENIED, UNIMPLEMENTED].includes(error.code);
-      if (!closed) throw error;
-    });
+  const described = await askIfAllowed(client, ({ workflowService }) =>
+    workflowService.describeNamespace({ namespace }),
+  );
   const seconds = described?.config?.workflowExecutionRetentionTtl?.seconds;
   // 0 stands for: for ever.
   if (!seconds || Number(seconds) === 0) return undefined;

@@ -1,9 +1,6 @@
-import { isGrpcServiceError, type Client, type Connection } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
+import { askIfAllowed } from './ask-if-allowed.ts';
 import { SEARCH_ATTRIBUTES } from './contract.ts';
-
-const PERMISSION_DENIED = 7;
-const UNIMPLEMENTED = 12;
-const ASK_WITHIN_MS = 10_000;
 
 /** The namespace lacks search attributes, without which a delivery would be stuck at its first task. */
 export class SearchAttributesMissing extends Error {
@@ -23,15 +20,13 @@ export class SearchAttributesMissing extends Error {
  * on Temporal Cloud, it is taken on trust.
  * @throws {@link SearchAttributesMissing} with the commands that register them.
  */
-export async function checkSearchAttributes(client: Client, withinMs = ASK_WITHIN_MS): Promise<void> {
+export async function checkSearchAttributes(client: Client, withinMs?: number): Promise<void> {
   const { namespace } = client.options;
-  const connection = client.connection as Connection;
-  const known = await connection
-    .withDeadline(Date.now() + withinMs, () => connection.operatorService.listSearchAttributes({ namespace }))
-    .catch((error: unknown) => {
-      const closed = isGrpcServiceError(error) && [PERMISSION_DENIED, UNIMPLEMENTED].includes(error.code);
-      if (!closed) throw error;
-    });
+  const known = await askIfAllowed(
+    client,
+    ({ operatorService }) => operatorService.listSearchAttributes({ namespace }),
+    withinMs,
+  );
   if (known === undefined) return;
   const missing = Object.entries(SEARCH_ATTRIBUTES).filter(
     ([name]) => !Object.hasOwn(known.customAttributes ?? {}, name),
