@@ -18,6 +18,7 @@ import { traceProblems, tracesWanted } from './trace-settings.ts';
 import { VERSION } from './version.ts';
 import type { Versioning } from './versioning.ts';
 import type { TemporalConnection } from './workers.ts';
+import { messageOf } from './message-of.ts';
 
 /** What a worker takes from its environment. */
 export interface WorkerConfiguration {
@@ -196,7 +197,7 @@ async function readKeySource(ours: NodeJS.ProcessEnv, problems: string[]): Promi
     await new SecretBox(source).seal('start', 'probe');
     return source;
   } catch (error) {
-    problems.push(`${name}: ${error instanceof Error ? error.message : String(error)}`);
+    problems.push(`${name}: ${messageOf(error)}`);
     return undefined;
   }
 }
@@ -207,7 +208,7 @@ async function readEncryption(ours: NodeJS.ProcessEnv, problems: string[]): Prom
     await codecOf(encryption).encode([{}]);
     return encryption;
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     const names = ['KEYS_FILE', 'KEYS', 'KEYS_MODULE'].map((name) => `HOOKLADDER_ENCRYPTION_${name}`);
     const name = names.find((each) => ours[each] !== undefined);
     problems.push(message.includes('HOOKLADDER_') || name === undefined ? message : `${name}: ${message}`);
@@ -225,7 +226,7 @@ async function readNoticeHook(
     if (typeof loaded.notice === 'function') return loaded.notice as NoticeHook;
     throw new Error('there is no such function');
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = messageOf(error);
     problems.push(
       `HOOKLADDER_NOTICES must be "operator" or the path of a module that exports a function "notice"; ${given}: ${why}`,
     );
@@ -248,9 +249,7 @@ async function readBundle(
       `HOOKLADDER_WORKFLOW_BUNDLE ${folder} was made by ${version ?? 'an unknown version'}, not ${VERSION}: make it anew`,
     );
   } catch (error) {
-    problems.push(
-      `HOOKLADDER_WORKFLOW_BUNDLE ${folder}: ${error instanceof Error ? error.message : String(error)}`,
-    );
+    problems.push(`HOOKLADDER_WORKFLOW_BUNDLE ${folder}: ${messageOf(error)}`);
   }
   return undefined;
 }
@@ -281,7 +280,7 @@ async function readCertificates(
   try {
     return certificatesOf(await readFile(file, 'utf8'));
   } catch (error) {
-    problems.push(`HOOKLADDER_CA_FILE ${file}: ${error instanceof Error ? error.message : String(error)}`);
+    problems.push(`HOOKLADDER_CA_FILE ${file}: ${messageOf(error)}`);
     return [];
   }
 }
@@ -337,7 +336,7 @@ function readTemporal(environment: NodeJS.ProcessEnv, problems: string[]) {
       namespace: namespace ?? 'default',
     };
   } catch (error) {
-    problems.push(`TEMPORAL_…: ${error instanceof Error ? error.message : String(error)}`);
+    problems.push(`TEMPORAL_…: ${messageOf(error)}`);
     return undefined;
   }
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { messageOf } from './message-of.ts';
 
 /** What a process says of itself when it is asked. */
 export interface Health {
@@ -61,7 +62,7 @@ async function answer(response: ServerResponse, question: Health['live']): Promi
     const problem = await question();
     reply(response, problem === undefined ? 200 : 503, problem ?? 'ok');
   } catch (error) {
-    reply(response, 503, error instanceof Error ? error.message : String(error));
+    reply(response, 503, messageOf(error));
   }
 }
 

@@ -2,6 +2,7 @@ import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { parseKeys, type Key, type KeySource } from './key-list.ts';
 import type { SealedSecret } from './policy/gate.ts';
+import { messageOf } from './message-of.ts';
 
 /** A secret or its key could not be read. Its message never carries either. */
 export class SecretKeyError extends Error {
@@ -67,7 +68,7 @@ export class SecretBox {
     try {
       return parseKeys(text, 'secret');
     } catch (error) {
-      throw new SecretKeyError(error instanceof Error ? error.message : String(error));
+      throw new SecretKeyError(messageOf(error));
     }
   }
 

@@ -2,6 +2,7 @@
 import { ConfigurationError } from './configuration-error.ts';
 import { readConfiguration, type ListenAddress, type WorkerConfiguration } from './configuration.ts';
 import { startHealthServer, type HealthServer } from './health.ts';
+import { messageOf } from './message-of.ts';
 import { RetentionTooShort } from './retention.ts';
 import { SearchAttributesMissing } from './search-attributes.ts';
 import { installTelemetry } from './telemetry.ts';
@@ -26,7 +27,7 @@ async function start(): Promise<Running> {
   } catch (error) {
     if (isToldByItself(error)) throw error;
     const { connection, namespace } = configuration;
-    const why = error instanceof Error ? messageOf(error) : String(error);
+    const why = withCauses(error);
     throw new ConfigurationError([
       `TEMPORAL_ADDRESS ${connection.address}, TEMPORAL_NAMESPACE ${namespace}: ${why}`,
     ]);
@@ -49,9 +50,7 @@ async function healthOf({ healthAddress }: WorkerConfiguration): Promise<HealthS
 }
 
 function cannotListen(name: string, { host, port }: ListenAddress, error: unknown): ConfigurationError {
-  return new ConfigurationError([
-    `${name} ${host} port ${port}: ${error instanceof Error ? messageOf(error) : String(error)}`,
-  ]);
+  return new ConfigurationError([`${name} ${host} port ${port}: ${withCauses(error)}`]);
 }
 
 function install({ logLevel, metricsAddress }: WorkerConfiguration): void {
@@ -72,8 +71,9 @@ function isToldByItself(error: unknown): error is Error {
 }
 
 /** What lies at the bottom of an error says more than its wrappings. */
-function messageOf(error: Error): string {
-  return error.cause instanceof Error ? `${error.message}: ${messageOf(error.cause)}` : error.message;
+function withCauses(error: unknown): string {
+  const isWrapped = error instanceof Error && error.cause instanceof Error;
+  return isWrapped ? `${error.message}: ${withCauses(error.cause)}` : messageOf(error);
 }
 
 try {

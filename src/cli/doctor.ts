@@ -10,6 +10,7 @@ import { guarded, headersOf, readInput, run } from './context.ts';
 import { EXIT, UsageError } from './exit-codes.ts';
 import { collect, duration } from './options.ts';
 import { openProgressBar, paint, type Output } from './output.ts';
+import { messageOf } from '../message-of.ts';
 
 /** Examines a receiver, for a platform or for the merchant. */
 export function doctorCommand(): CommandUnknownOpts {
@@ -176,7 +177,7 @@ async function edgeOf({ allowNetwork, caFile }: Options): Promise<Partial<Examin
     try {
       trustedCertificates.push(...certificatesOf(pem));
     } catch (error) {
-      throw new UsageError(`${path} ${error instanceof Error ? error.message : String(error)}`);
+      throw new UsageError(`${path} ${messageOf(error)}`);
     }
   }
   if (!proxy) return { allowedNetworks, trustedCertificates };

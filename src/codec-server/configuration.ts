@@ -4,6 +4,7 @@ import { codecOf, encryptionOf, type Encryption } from '../encryption/encryption
 
 import { bearerAccess, openAccess, parseTokens, type Access, type JwtSettings } from './access.ts';
 import { CODEC_VARIABLES } from './variables.ts';
+import { messageOf } from '../message-of.ts';
 
 /** What a codec server takes from its environment. */
 export interface CodecServerConfiguration {
@@ -123,8 +124,4 @@ function listOf(text = ''): string[] {
     .split(',')
     .map((each) => each.trim())
     .filter((each) => each !== '');
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { EncryptionKeyError } from '../errors.ts';
 import { parseKeys, type Key, type KeySource } from '../key-list.ts';
+import { messageOf } from '../message-of.ts';
 
 /** A key of AES-256 and the id that payloads name it by. */
 export type EncryptionKey = Key;
@@ -142,8 +143,4 @@ function parsed(text: string): [EncryptionKey, ...EncryptionKey[]] {
 function unreadable(path: string, error: unknown): EncryptionKeyError {
   const why = error instanceof Error && 'code' in error ? String(error.code) : messageOf(error);
   return new EncryptionKeyError(`the file of encryption keys cannot be read (${why}): ${path}`);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -1,4 +1,5 @@
 import ipaddr from 'ipaddr.js';
+import { messageOf } from '../message-of.ts';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Range = [Address, number];
@@ -17,7 +18,7 @@ export function networkProblem(allow: readonly string[]): string | undefined {
     allow.forEach(parseCidr);
     return undefined;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return messageOf(error);
   }
 }
 

@@ -23,6 +23,7 @@ import { readableText, readExcerpt } from './response-body.ts';
 import { Resolver } from './resolver.ts';
 import { trusted } from './tls.ts';
 import { Trace } from './trace.ts';
+import { messageOf } from '../message-of.ts';
 
 /** One POST. */
 export interface Post {
@@ -154,7 +155,7 @@ function failedVerdict(error: unknown, exchange: Exchange): NoResponseVerdict {
   const phase = exchange.trace.phase();
   if (error instanceof SendingFault) throw error;
   if (isRefusedRequest(error) || (phase !== 'firstByte' && isOwnFault(error, phase))) {
-    throw new SendingFault(error instanceof Error ? error.message : String(error), { cause: error });
+    throw new SendingFault(messageOf(error), { cause: error });
   }
   const verdict = (kind: NoResponseVerdict['kind'], failure: NetworkFailure): NoResponseVerdict => {
     exchange.trace.leave();

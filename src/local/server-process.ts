@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { Socket } from 'node:net';
 import { createInterface } from 'node:readline';
+import { messageOf } from '../message-of.ts';
 
 const TAIL_LINES = 40;
 
@@ -112,7 +113,7 @@ async function untilEnded(child: ChildProcess): Promise<string> {
     const [code, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null];
     return signal ?? `exit code ${code}`;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return messageOf(error);
   }
 }
 

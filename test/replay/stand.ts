@@ -1,7 +1,4 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
 import { Hookladder, type DeliveryHandle, type MerchantHandle, type Webhook } from '../../src/client.ts';
 import { merchantWorkflowId } from '../../src/contract.ts';
@@ -12,14 +9,13 @@ import type { PolicyOverrides } from '../../src/policy/policy.ts';
 import { startWorkers, type RunningWorkers, type WorkersOptions } from '../../src/workers.ts';
 import { startReceiver, type Answer, type Receiver } from '../support/receiver.ts';
 import { startTestServer } from '../support/server.ts';
+import { spawnWorker, type WorkerProcess } from '../support/spawn-worker.ts';
 import { writeRecording } from './recording.ts';
 
 const LOOPBACK = ['127.0.0.0/8'];
 const SECRET_KEYS = { keys: `recorded:${Buffer.alloc(32, 7).toString('base64')}` };
 const PATIENCE_MS = 60_000;
 const LOOK_MS = 50;
-
-const worker = fileURLToPath(new URL('../../src/worker.ts', import.meta.url));
 
 /** All that the recorder needs: a Temporal server, a receiver, clients. Payloads are in clear, to be read later. */
 export class Stand {
@@ -64,24 +60,13 @@ export class Stand {
   }
 
   /** A worker of its own process, to be killed. */
-  startWorkerToKill(): { kill(): Promise<void> } {
-    const child = spawn(process.execPath, [worker], {
-      env: {
-        PATH: process.env['PATH'],
-        TEMPORAL_ADDRESS: this.server.address,
-        HOOKLADDER_SECRET_KEYS: SECRET_KEYS.keys,
-        HOOKLADDER_ENCRYPTION: 'off',
-        HOOKLADDER_ALLOWED_NETWORKS: LOOPBACK.join(','),
-      },
-      stdio: 'ignore',
+  async startWorkerToKill(): Promise<WorkerProcess> {
+    return await spawnWorker({
+      TEMPORAL_ADDRESS: this.server.address,
+      HOOKLADDER_SECRET_KEYS: SECRET_KEYS.keys,
+      HOOKLADDER_ENCRYPTION: 'off',
+      HOOKLADDER_ALLOWED_NETWORKS: LOOPBACK.join(','),
     });
-    const exited = once(child, 'exit');
-    return {
-      async kill() {
-        child.kill('SIGKILL');
-        await exited;
-      },
-    };
   }
 
   hooks(policy?: PolicyOverrides, options: ConstructorParameters<typeof Hookladder>[0] = {}): Hookladder {

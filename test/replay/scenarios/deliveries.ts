@@ -205,7 +205,7 @@ export const deliveries: readonly Scenario[] = [
 export async function outcomeUnknown(stand: Stand): Promise<void> {
   const merchantId = 'outcome-unknown';
   const hooks = stand.hooks({ ...quick, attemptTimeoutMs: 5_000, attemptOverheadMs: 1_000 });
-  const worker = stand.startWorkerToKill();
+  const worker = await stand.startWorkerToKill();
   await stand.merchant(merchantId, () => 'timeout');
   const delivery = await deliver(hooks, merchantId);
   await stand.until('a POST is under way', () => stand.received(merchantId) > 0);
