@@ -21,6 +21,8 @@ ENV NODE_ENV=production \
   HOOKLADDER_HEALTH_ADDRESS=0.0.0.0:9465
 WORKDIR /app
 COPY --from=build /app /app
+# The command line: docker compose exec worker hookladder --help
+RUN ln -s /app/dist/cli/main.js /usr/local/bin/hookladder
 USER node
 STOPSIGNAL SIGTERM
 # Live, not ready: an orchestrator that restarts what cannot reach Temporal makes it no better.

@@ -4,9 +4,13 @@
 set -eu
 
 target=${1:?the folder to make}
-cd "$(dirname "$0")/.."
 mkdir -p "$target"
-node_modules/.bin/tsc -p tsconfig.build.json --outDir "$target/dist" --declaration false --sourceMap false
+target=$(cd "$target" && pwd)
+cd "$(dirname "$0")/.."
+# The Node of the development packages: the machine's own may be too old.
+PATH="$PWD/node_modules/.bin:$PATH"
+tsc -p tsconfig.build.json --outDir "$target/dist" --declaration false --sourceMap false
+chmod +x "$target/dist/cli/main.js"
 cp package.json package-lock.json .npmrc "$target/"
 node scripts/bundle.ts "$target/workflow-bundle"
 (cd "$target" && npm ci --omit=dev --ignore-scripts --no-audit --no-fund "${NPM_FLAGS:---prefer-offline}")

@@ -65,15 +65,16 @@ export function readImageEnvironment(place: Place): Record<string, string> {
   );
 }
 
-/** As Compose does: `$$`, `${NAME:-default}`, `${NAME:?what to do}`. */
+/** As Compose does: `$$`, `${NAME:-default}`, `${NAME-default if it is not set at all}`, `${NAME:?what to do}`. */
 function fillIn(text: string, values: Readonly<Record<string, string>>): string {
   return text.replaceAll(
-    /\$\$|\$\{(\w+)(:[-?])([^}]*)\}/g,
+    /\$\$|\$\{(\w+)(:-|-|:\?)([^}]*)\}/g,
     (whole, name: string, how: string, rest: string) => {
       if (whole === '$$') return '$';
-      const value = values[name] ?? '';
-      if (value === '' && how === ':?') throw new Error(`${name} is not set: ${rest}`);
-      return value === '' ? rest : value;
+      const value = values[name];
+      if (value !== undefined && (value !== '' || how === '-')) return value;
+      if (how === ':?') throw new Error(`${name} is not set: ${rest}`);
+      return rest;
     },
   );
 }

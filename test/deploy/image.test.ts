@@ -1,11 +1,12 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { reserveFreePort } from '../../src/local/free-port.ts';
+import { VERSION } from '../../src/version.ts';
 import { startReceiver, type Receiver } from '../support/receiver.ts';
 import {
   connectTestClient,
@@ -46,6 +47,16 @@ async function filesOf(folder: string): Promise<string[]> {
     }),
   );
 }
+
+test('the command line is a program, by the link that the Dockerfile makes', async () => {
+  const [, target = '', name = ''] =
+    /^RUN ln -s \/app\/(\S+) \S+\/(\w+)$/m.exec(await readFile(join(root, 'Dockerfile'), 'utf8')) ?? [];
+  const folder = await mkdtemp(join(tmpdir(), 'hookladder-path-'));
+  await symlink(join(app, target), join(folder, name));
+  const env = { PATH: [folder, dirname(process.execPath)].join(delimiter), NODE_DISABLE_COMPILE_CACHE: '1' };
+  expect((await promisify(execFile)('hookladder', ['--version'], { env })).stdout).toBe(`${VERSION}\n`);
+  await rm(folder, { recursive: true });
+});
 
 test('the contents of the image deliver a webhook by the bundle that was made beforehand, and write nothing', async () => {
   const before = await filesOf(app);
