@@ -77,7 +77,7 @@ export class TemporalUnavailable extends HookladderError {
   constructor(cause: unknown, address?: string) {
     const where = address === undefined ? '' : ` at ${address}`;
     super(
-      `Temporal cannot be reached${where} (${innermost(cause)}): check TEMPORAL_ADDRESS and repeat the call`,
+      `Temporal cannot be reached${where} (${innermost(cause)}): check TEMPORAL_ADDRESS and the TLS settings, and repeat the call`,
       { cause },
     );
   }

@@ -1,8 +1,8 @@
 import { expect, test, vi } from 'vitest';
 import { causeOf } from '../../src/cli/context.ts';
 
-vi.mock('node:os', async (original) => ({
-  ...(await original<typeof import('node:os')>()),
+vi.mock(import('node:os'), async (original) => ({
+  ...(await original()),
   userInfo: () => {
     throw new Error('uv_os_get_passwd returned ENOENT');
   },
