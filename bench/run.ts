@@ -12,9 +12,9 @@ import { breakerScenarios } from './breaker/scenarios.ts';
 import { deliveryScenarios } from './delivery/scenarios.ts';
 import { judged, tableOf, type JudgedFigure } from './figures.ts';
 import { Unsteady } from './delivery/rounds.ts';
-import type { Scenario } from './scenario.ts';
+import type { Scenarios } from './scenario.ts';
 
-const groups: Readonly<Record<string, Readonly<Record<string, Scenario>>>> = {
+const groups: Readonly<Record<string, Scenarios>> = {
   delivery: deliveryScenarios,
   breaker: breakerScenarios,
 };
@@ -29,14 +29,15 @@ async function main(): Promise<number> {
   const figures: JudgedFigure[] = [];
   const broken: string[] = [];
   for (const name of scenarios) {
-    const scenario = groups[group]?.[name];
     const log = (line: string) => console.error(`${name}: ${line}`);
-    try {
-      for (const figure of (await scenario?.({ quick, full, log })) ?? []) figures.push(judged(name, figure));
-    } catch (error) {
-      // What the others have measured must not be lost.
-      console.error(`${name}: could not be measured:`, error instanceof Unsteady ? error.message : error);
-      broken.push(name);
+    for (const part of [groups[group]?.[name] ?? []].flat()) {
+      try {
+        for (const figure of await part({ quick, full, log })) figures.push(judged(name, figure));
+      } catch (error) {
+        // What the others have measured must not be lost.
+        console.error(`${name}: could not be measured:`, error instanceof Unsteady ? error.message : error);
+        broken.push(name);
+      }
     }
   }
   const ok = broken.length === 0 && figures.every(({ holds }) => holds !== false);

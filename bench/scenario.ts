@@ -11,3 +11,6 @@ export interface ScenarioContext {
 }
 
 export type Scenario = (context: ScenarioContext) => Promise<Figure[]>;
+
+/** By name; one of several parts loses only the part that could not be measured. */
+export type Scenarios = Readonly<Record<string, Scenario | readonly Scenario[]>>;

@@ -1,4 +1,4 @@
-import type { Scenario } from '../scenario.ts';
+import type { Scenarios } from '../scenario.ts';
 import { burst } from './burst.ts';
 import { hanging } from './hanging.ts';
 import { held } from './held.ts';
@@ -14,4 +14,4 @@ export const breakerScenarios = {
   hanging,
   signals,
   held,
-} as const satisfies Record<string, Scenario>;
+} as const satisfies Scenarios;

@@ -2,48 +2,42 @@ import { medianFigure, type Figure, type Goal } from '../figures.ts';
 import type { Scenario, ScenarioContext } from '../scenario.ts';
 import { cpuInWords, runRound } from './round.ts';
 import { cpuFigures, inTurn } from './rounds.ts';
-import { idleCpu, merchantsAt, withBothSides, type Side, type Sides } from './sides.ts';
+import { merchantsAt, withBothSides, type Side, type Sides } from './sides.ts';
 
 /** Handed over side by side. */
 const AT_A_TIME = 20;
-const IDLE_SECONDS = 10;
 
 interface Form {
   readonly merchants: number;
-  readonly deliveries: number;
   readonly goal: Goal;
 }
 
+const FORMS: readonly Form[] = [
+  { merchants: 1, goal: { atLeast: 0.92 } },
+  { merchants: 1_000, goal: { atLeast: 0.8 } },
+];
+
 /** The product beside a bare workflow that makes one POST: CPU per delivery. */
-export const floor: Scenario = async (context) => {
-  const { quick } = context;
-  const forms: readonly Form[] = [
-    { merchants: 1, deliveries: quick ? 100 : 1_000, goal: { atLeast: 0.92 } },
-    { merchants: quick ? 50 : 1_000, deliveries: quick ? 100 : 2_000, goal: { atLeast: 0.8 } },
-  ];
-  const figures: Figure[] = [];
-  for (const form of forms) {
-    figures.push(...(await withBothSides(undefined, async (sides) => await measure(sides, form, context))));
-  }
-  return figures;
-};
+export const floor = FORMS.map(
+  (form): Scenario =>
+    async (context) =>
+      await withBothSides(undefined, async (sides) => await measure(sides, form, context)),
+);
 
 async function measure(
   sides: Sides,
-  { merchants: count, deliveries, goal }: Form,
+  { merchants, goal }: Form,
   { quick, log }: ScenarioContext,
 ): Promise<Figure[]> {
-  const merchants = await merchantsAt(sides, 'floor', count);
+  const count = quick ? Math.min(merchants, 50) : merchants;
+  const deliveries = quick ? 100 : 1_000;
+  const ids = await merchantsAt(sides, 'floor', count);
   const what = `${count} merchant${count === 1 ? '' : 's'}`;
   log(`${what} set up`);
-  const idle = {
-    bare: await idleCpu(sides, sides.bare, IDLE_SECONDS),
-    product: await idleCpu(sides, sides.product, IDLE_SECONDS),
-  };
   const pace = { atATime: AT_A_TIME };
   const round = (side: Side) => async (number: number) => {
-    const load = { merchants, path: 'floor', prefix: `r${number}-`, count: deliveries, pace };
-    const result = await runRound(sides, side, load, idle[side.name]);
+    const load = { merchants: ids, path: 'floor', prefix: `r${number}-`, count: deliveries, pace };
+    const result = await runRound(sides, side, load);
     log(
       `${what}, ${side.name} ${number}: ${cpuInWords(result.cpu)}, ${result.perSecond.toFixed(0)} deliveries/s`,
     );

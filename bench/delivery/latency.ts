@@ -17,12 +17,11 @@ const FORMS: readonly Form[] = [
 ];
 
 /** From hand-over to arrival, at a steady rate that leaves the machine room. */
-export const latency: Scenario = async (context) =>
-  await withBothSides(undefined, async (sides) => {
-    const figures: Figure[] = [];
-    for (const form of FORMS) figures.push(...(await measure(sides, form, context)));
-    return figures;
-  });
+export const latency = FORMS.map(
+  (form): Scenario =>
+    async (context) =>
+      await withBothSides(undefined, async (sides) => await measure(sides, form, context)),
+);
 
 async function measure(
   sides: Sides,

@@ -1,4 +1,4 @@
-import type { Scenario } from '../scenario.ts';
+import type { Scenarios } from '../scenario.ts';
 import { events } from './events.ts';
 import { floor } from './floor.ts';
 import { hosts } from './hosts.ts';
@@ -18,4 +18,4 @@ export const deliveryScenarios = {
   events,
   report,
   hosts,
-} as const satisfies Record<string, Scenario>;
+} as const satisfies Scenarios;

@@ -1,7 +1,6 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 import type { PolicyOverrides } from '../../src/policy/policy.ts';
 import { startBareWorkerProcess, startLoadProcess, type WorkerProcess } from '../child.ts';
@@ -103,13 +102,6 @@ export async function cpuOf({ server }: Stand, side: Side): Promise<Cpu> {
   if (server.pid === undefined) return { worker, sum: worker };
   const ofServer = await cpuMsOf(server.pid);
   return { worker, server: ofServer, sum: worker + ofServer };
-}
-
-/** What they use in a second when nothing is to be done. */
-export async function idleCpu(sides: Sides, side: Side, seconds: number): Promise<Cpu> {
-  const before = await cpuOf(sides, side);
-  await sleep(seconds * 1_000);
-  return perUnit(before, await cpuOf(sides, side), seconds);
 }
 
 /** The difference, divided. */
