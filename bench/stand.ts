@@ -43,8 +43,8 @@ export interface Stand {
   readonly folder: string;
   /** A client whose deliveries and merchants go by this policy. */
   readonly hooks: (policy?: PolicyOverrides) => Hookladder;
-  /** Starts another process of workers. */
-  readonly startWorker: () => Promise<WorkerProcess>;
+  /** Starts another process of workers, with these options of Node beside those of the stand. */
+  readonly startWorker: (nodeOptions?: readonly string[]) => Promise<WorkerProcess>;
   /** Runs before the stand is taken down. */
   readonly atEnd: (cleanUp: () => Promise<unknown>) => void;
 }
@@ -80,11 +80,11 @@ export async function onStand<T>(
     const receiver = await startReceiverProcess();
     cleanUp.push(() => receiver.stop());
     const bundlePath = await writeBundle(join(folder, 'workflows.js'));
-    const startWorker = async (): Promise<WorkerProcess> => {
+    const startWorker = async (more: readonly string[] = []): Promise<WorkerProcess> => {
       const given = policy === undefined ? {} : { policy };
       const started = await startWorkerProcess(
         { keys: KEYS, bundlePath, ...workerOptions, ...given },
-        { environment, nodeOptions },
+        { environment, nodeOptions: [...nodeOptions, ...more] },
       );
       cleanUp.push(() => started.stop());
       return started;

@@ -2,6 +2,7 @@ import { defineQuery } from '@temporalio/workflow';
 
 export const BARE_TASK_QUEUE = 'hookladder-bench-bare';
 export const BARE_POST = 'barePost';
+export const BARE_POST_LOCALLY = 'barePostLocally';
 export const BARE_SLEEPER = 'bareSleeper';
 
 /** A webhook for the bare engine. */

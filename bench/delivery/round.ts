@@ -5,7 +5,7 @@ import { cpuOf, perUnit, untilNoneRuns, type Cpu, type Side, type Sides } from '
 const ARRIVED_WITHIN_MS = 15 * 60_000;
 
 /** Webhooks of one round. */
-export interface RoundLoad extends Pick<Load, 'merchants' | 'prefix' | 'count' | 'pace'> {
+export interface RoundLoad extends Pick<Load, 'merchants' | 'prefix' | 'count' | 'pace' | 'locally'> {
   /** Where the product's merchants receive; the bare engine posts beside it. */
   readonly path: string;
   /** A merchant that receives elsewhere and is not waited for. */

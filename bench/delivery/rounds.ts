@@ -43,25 +43,31 @@ export function mustBeSteady(what: string, rounds: readonly number[]): void {
 
 /**
  * CPU per delivery of both sides and their ratio, round by round.
+ * @param other - what is compared with the floor.
  * @throws {@link Unsteady}
  */
-export function cpuFigures(what: string, { bare, product }: Rounds<Cpu>, goal?: Goal): Figure[] {
+export function cpuFigures(
+  what: string,
+  { bare, product }: Rounds<Cpu>,
+  goal?: Goal,
+  other = 'product',
+): Figure[] {
   const sums = { bare: bare.map(({ sum }) => sum), product: product.map(({ sum }) => sum) };
   mustBeSteady(`${what}, bare`, sums.bare);
-  mustBeSteady(`${what}, product`, sums.product);
+  mustBeSteady(`${what}, ${other}`, sums.product);
   const ratios = sums.bare.map((sum, round) => sum / (sums.product[round] ?? Number.NaN));
   const ms = 'ms';
   const figures = [
-    medianFigure(`${what}: floor ÷ product, CPU per delivery`, '×', ratios, goal),
+    medianFigure(`${what}: floor ÷ ${other}, CPU per delivery`, '×', ratios, goal),
     medianFigure(`${what}: floor, CPU per delivery`, ms, sums.bare),
-    medianFigure(`${what}: product, CPU per delivery`, ms, sums.product),
+    medianFigure(`${what}: ${other}, CPU per delivery`, ms, sums.product),
     medianFigure(
       `${what}: floor, of it the worker`,
       ms,
       bare.map(({ worker }) => worker),
     ),
     medianFigure(
-      `${what}: product, of it the worker`,
+      `${what}: ${other}, of it the worker`,
       ms,
       product.map(({ worker }) => worker),
     ),
@@ -70,7 +76,7 @@ export function cpuFigures(what: string, { bare, product }: Rounds<Cpu>, goal?: 
   return [
     ...figures,
     medianFigure(`${what}: floor, of it the server`, ms, ofServer(bare)),
-    medianFigure(`${what}: product, of it the server`, ms, ofServer(product)),
+    medianFigure(`${what}: ${other}, of it the server`, ms, ofServer(product)),
   ];
 }
 

@@ -3,6 +3,7 @@ import { events } from './events.ts';
 import { floor } from './floor.ts';
 import { hosts } from './hosts.ts';
 import { latency } from './latency.ts';
+import { levers } from './levers.ts';
 import { noisy } from './noisy.ts';
 import { outage } from './outage.ts';
 import { report } from './report.ts';
@@ -18,4 +19,5 @@ export const deliveryScenarios = {
   events,
   report,
   hosts,
+  levers,
 } as const satisfies Scenarios;

@@ -19,8 +19,8 @@ export interface Sides extends Stand {
 export interface Side {
   readonly name: 'product' | 'bare';
   readonly worker: () => WorkerProcess;
-  /** Ends its workers and starts them anew. */
-  restart(): Promise<void>;
+  /** Ends its workers and starts them anew, with these options of Node beside those of the stand. */
+  restart(nodeOptions?: readonly string[]): Promise<void>;
   /** Hands over webhooks from the load generator's process. */
   submit(load: Omit<Load, 'side' | 'type' | 'body'> & Partial<Load>): Promise<Submitted>;
 }
@@ -57,19 +57,22 @@ export async function withBothSides<T>(
       stand.atEnd(() => load.stop());
       const nodeOptions = options.nodeOptions ?? [];
       const bundlePath = await writeBareBundle(stand);
-      const startBareWorker = async () => {
-        const started = await startBareWorkerProcess(bundlePath, { environment, nodeOptions });
+      const startBareWorker = async (more: readonly string[] = []) => {
+        const started = await startBareWorkerProcess(bundlePath, {
+          environment,
+          nodeOptions: [...nodeOptions, ...more],
+        });
         stand.atEnd(() => started.stop());
         return started;
       };
-      const side = (name: Side['name'], first: WorkerProcess, start: () => Promise<WorkerProcess>): Side => {
+      const side = (name: Side['name'], first: WorkerProcess, start: Stand['startWorker']): Side => {
         let worker = first;
         return {
           name,
           worker: () => worker,
-          async restart() {
+          async restart(more) {
             await worker.stop();
-            worker = await start();
+            worker = await start(more);
           },
           submit: async (given) => await load.submit({ side: name, ...LOAD, ...given }),
         };
@@ -114,7 +117,7 @@ export function perUnit(before: Cpu, after: Cpu, units: number): Cpu {
 
 /** Resolves when nothing of a side is under way; by visibility, which lags a little. */
 export async function untilNoneRuns({ temporal }: Stand, { name }: Side): Promise<void> {
-  const types = name === 'product' ? ['delivery'] : ['barePost', 'bareSleeper'];
+  const types = name === 'product' ? ['delivery'] : ['barePost', 'barePostLocally', 'bareSleeper'];
   const query = `ExecutionStatus = 'Running' AND WorkflowType IN ('${types.join("', '")}')`;
   await until(`all of ${name} have ended`, async () => (await temporal.workflow.count(query)).count === 0, {
     everyMs: 500,

@@ -2,7 +2,13 @@
 import { Client } from '@temporalio/client';
 import { Hookladder } from '../../src/client.ts';
 import type { PolicyOverrides } from '../../src/policy/policy.ts';
-import { BARE_POST, BARE_SLEEPER, BARE_TASK_QUEUE, type BarePost } from '../bare/messages.ts';
+import {
+  BARE_POST,
+  BARE_POST_LOCALLY,
+  BARE_SLEEPER,
+  BARE_TASK_QUEUE,
+  type BarePost,
+} from '../bare/messages.ts';
 import type { Reply } from '../child.ts';
 import { manyAtATime, paced } from '../pace.ts';
 import { connectTo, ENCRYPTION, temporalOf } from '../temporal.ts';
@@ -26,6 +32,8 @@ export interface Load {
   readonly body: string;
   /** For the bare engine: sleeps so long after the POST, whatever the answer. */
   readonly sleepMs?: number;
+  /** For the bare engine: makes the POST in a local activity. */
+  readonly locally?: boolean;
 }
 
 /** A webhook that was handed over, and when, Unix milliseconds. */
@@ -79,10 +87,11 @@ async function deliver({ type, body }: Load, merchantId: string, webhookId: stri
 }
 
 async function post(load: Load, merchantId: string, webhookId: string): Promise<void> {
-  const { url, body, sleepMs } = load;
+  const { url, body, sleepMs, locally = false } = load;
   const request: BarePost = { url, webhookId, body };
   const options = { workflowId: `bare:${merchantId}:${webhookId}`, taskQueue: BARE_TASK_QUEUE };
-  if (sleepMs === undefined) await client.workflow.start(BARE_POST, { ...options, args: [request] });
+  const type = locally ? BARE_POST_LOCALLY : BARE_POST;
+  if (sleepMs === undefined) await client.workflow.start(type, { ...options, args: [request] });
   else await client.workflow.start(BARE_SLEEPER, { ...options, args: [request, sleepMs] });
 }
 

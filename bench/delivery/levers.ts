@@ -1,0 +1,52 @@
+import type { Figure } from '../figures.ts';
+import type { Scenario, ScenarioContext } from '../scenario.ts';
+import { cpuInWords, runRound, type RoundLoad } from './round.ts';
+import { cpuFigures, inTurn } from './rounds.ts';
+import { withBothSides, type Sides } from './sides.ts';
+
+const AT_A_TIME = 20;
+
+/** A way to make the bare engine cheaper. */
+interface Lever {
+  readonly name: string;
+  readonly load?: Pick<RoundLoad, 'locally'>;
+  readonly nodeOptions?: readonly string[];
+}
+
+const LEVERS: readonly Lever[] = [
+  { name: 'local activity', load: { locally: true } },
+  {
+    name: 'no watchdog',
+    nodeOptions: ['--import', new URL('../processes/without-watchdog.mjs', import.meta.url).href],
+  },
+];
+
+/** What would lower the floor itself: the bare engine as it is beside itself with a lever pulled. */
+export const levers = LEVERS.map(
+  (lever): Scenario =>
+    async (context) =>
+      await withBothSides(undefined, async (sides) => await measure(sides, lever, context)),
+);
+
+async function measure(
+  sides: Sides,
+  { name, load: pulled, nodeOptions }: Lever,
+  { quick, log }: ScenarioContext,
+): Promise<Figure[]> {
+  const round = (how: string, load?: Lever['load'], options?: Lever['nodeOptions']) => async (n: number) => {
+    if (nodeOptions !== undefined) await sides.bare.restart(options);
+    const one = async (prefix: string, count: number) => {
+      const common = { merchants: ['levers'], path: 'levers', pace: { atATime: AT_A_TIME } };
+      return await runRound(sides, sides.bare, { ...common, ...load, prefix, count });
+    };
+    // Just-in-time compilers have to see the code before.
+    if (nodeOptions !== undefined) await one(`${how}-warm-${n}-`, quick ? 20 : 300);
+    const { cpu, perSecond } = await one(`${how}-${n}-`, quick ? 100 : 1_000);
+    log(`${name}, ${how} ${n}: ${cpuInWords(cpu)}, ${perSecond.toFixed(0)} deliveries/s`);
+    return cpu;
+  };
+  const [bare, product] = [round('floor'), round(name, pulled, nodeOptions)];
+  await bare(0);
+  await product(0);
+  return cpuFigures('lever', await inTurn(quick ? 2 : 5, bare, product), undefined, name);
+}
