@@ -62,6 +62,11 @@ export async function startBareWorkerProcess(
   return await startWorkers('bare-worker', bundlePath, options);
 }
 
+/** Starts the sender of a home-made queue in a process of its own. */
+export async function startQueueProcess(databaseUrl: string, options: ChildOptions): Promise<WorkerProcess> {
+  return await startWorkers('queue', databaseUrl, options);
+}
+
 async function startWorkers(name: string, argument: string, options: ChildOptions): Promise<WorkerProcess> {
   const child = start(name, [argument], options);
   await firstMessage(child, name);

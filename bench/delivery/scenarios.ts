@@ -6,6 +6,7 @@ import { latency } from './latency.ts';
 import { levers } from './levers.ts';
 import { noisy } from './noisy.ts';
 import { outage } from './outage.ts';
+import { queue } from './queue.ts';
 import { report } from './report.ts';
 import { sleepers } from './sleepers.ts';
 
@@ -20,4 +21,5 @@ export const deliveryScenarios = {
   report,
   hosts,
   levers,
+  queue,
 } as const satisfies Scenarios;

@@ -9,6 +9,8 @@ import { startServerProcess, type RunAs, type ServerProcess } from '../../src/lo
 export interface Postgres {
   /** For `pg` and for DATABASE_URL. */
   readonly url: string;
+  /** Of the process whose children do the work. */
+  pid(): number;
   start(): Promise<void>;
   /** Every connection breaks at once, and nothing is tidied up. */
   crash(): Promise<void>;
@@ -49,6 +51,7 @@ export async function startPostgres(): Promise<Postgres> {
   await start();
   return {
     url: `postgres://postgres@/postgres?host=${encodeURIComponent(folder)}`,
+    pid: () => server.child.pid ?? 0,
     start,
     async crash() {
       server.child.kill('SIGQUIT');
