@@ -100,7 +100,7 @@ function list() {
                   progress?.startedAt,
                   progress?.endedAt,
                   progress?.by,
-                  progress === undefined ? 'no worker answers' : progressInWords(progress),
+                  progress === undefined ? 'not known: see hookladder bulk show' : progressInWords(progress),
                 ]),
               ),
         );

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import {
+  QueryNotRegisteredError,
   WorkflowExecutionAlreadyStartedError,
   WorkflowFailedError,
   WorkflowNotFoundError,
@@ -34,10 +35,17 @@ export class BulkHandle {
 
   /**
    * How far it is.
-   * @throws {@link BulkNotFound}, {@link NoWorker}, {@link TemporalUnavailable}
+   * @throws {@link InvalidFilter} if somebody else started it with a wrong one; {@link BulkNotFound}, {@link NoWorker},
+   *   {@link TemporalUnavailable}
    */
   async progress(): Promise<BulkProgress> {
-    return await this.found(() => this.calls.askWorker(() => this.handle().query(bulkProgressQuery)));
+    try {
+      return await this.found(() => this.calls.askWorker(() => this.handle().query(bulkProgressQuery)));
+    } catch (error) {
+      // One that failed before it began, or no bulk command at all.
+      if (error instanceof QueryNotRegisteredError) return await this.result();
+      throw error;
+    }
   }
 
   /**
@@ -47,6 +55,7 @@ export class BulkHandle {
    *   {@link TemporalUnavailable}
    */
   async result(): Promise<BulkProgress> {
+    await this.mustBeBulk();
     try {
       return await this.found(() => this.calls.call(() => this.handle().result(), NO_LIMIT));
     } catch (error) {
@@ -64,7 +73,14 @@ export class BulkHandle {
    * @throws {@link BulkNotFound}, {@link TemporalUnavailable}
    */
   async stop(): Promise<void> {
+    await this.mustBeBulk();
     await this.found(() => this.calls.call(() => this.handle().cancel()));
+  }
+
+  /** The id may be that of a delivery. */
+  private async mustBeBulk(): Promise<void> {
+    const { type } = await this.found(() => this.calls.call(() => this.handle().describe()));
+    if (type !== BULK_WORKFLOW) throw new BulkNotFound(this.id);
   }
 
   private handle() {
@@ -84,7 +100,7 @@ export class BulkHandle {
 /** A bulk command in a list. */
 export interface ListedBulk {
   readonly id: string;
-  /** Absent if no worker can be asked. */
+  /** Absent if no worker can be asked, and for one that somebody else started with a wrong filter. */
   readonly progress?: BulkProgress;
 }
 
@@ -104,7 +120,7 @@ export async function* listBulk(
       if (seen.size === limit) return;
       seen.add(workflowId);
       const progress = await new BulkHandle(calls, workflowId, false).progress().catch((error: unknown) => {
-        if (!(error instanceof NoWorker || error instanceof BulkNotFound)) throw error;
+        if (![NoWorker, BulkNotFound, InvalidFilter].some((known) => error instanceof known)) throw error;
       });
       yield { id: workflowId, ...(progress === undefined ? {} : { progress }) };
     }

@@ -1,7 +1,13 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { begun, counted, further, noCounts, progressInWords, type BulkSkip } from '../../src/bulk.ts';
-import { InvalidFilter, type BulkHandle, type BulkOrder, type BulkProgress } from '../../src/client.ts';
+import {
+  BulkNotFound,
+  InvalidFilter,
+  type BulkHandle,
+  type BulkOrder,
+  type BulkProgress,
+} from '../../src/client.ts';
 import { failMany, handOverMany, untilListed } from '../support/many-deliveries.ts';
 import { startReceiver, type Receiver } from '../support/receiver.ts';
 import { connectTestClient, freshMerchant, startTestWorkers, type TestClient } from '../support/stack.ts';
@@ -159,7 +165,26 @@ describe('with workers', () => {
   ])('a wrong command of a stranger fails with words: %s', async (_, args) => {
     const workflowId = `bulk:${merchantId}`;
     await client.temporal.workflow.start('bulk', { workflowId, taskQueue: 'hookladder-merchants', args });
-    await expect(client.hooks.bulkCommand(workflowId).result()).rejects.toBeInstanceOf(InvalidFilter);
+    const wrong = client.hooks.bulkCommand(workflowId);
+    await expect(wrong.result()).rejects.toBeInstanceOf(InvalidFilter);
+    await expect(wrong.progress()).rejects.toBeInstanceOf(InvalidFilter);
+    await vi.waitFor(
+      async () => {
+        const listed = await Array.fromAsync(client.hooks.bulkCommands({ limit: 10 }));
+        expect(listed).toContainEqual({ id: workflowId });
+      },
+      { timeout: 30_000 },
+    );
+  });
+
+  test('the id of a delivery is no bulk command: it is neither shown nor stopped', async () => {
+    await client.hooks.deliver({ merchantId, webhookId: 'w', type: 'x', body: '{}' });
+    const delivery = client.hooks.delivery(merchantId, 'w');
+    const wrong = client.hooks.bulkCommand(delivery.workflowId);
+    await expect(wrong.progress()).rejects.toBeInstanceOf(BulkNotFound);
+    await expect(wrong.result()).rejects.toBeInstanceOf(BulkNotFound);
+    await expect(wrong.stop()).rejects.toBeInstanceOf(BulkNotFound);
+    expect(await delivery.status()).not.toMatchObject({ state: 'cancelled' });
   });
 });
 

@@ -83,11 +83,8 @@ describe('notices to the operator webhook', () => {
       by: 'ann',
       why: 'mended',
     });
-    const [first] = operator.received;
-    expect(first?.headers).toMatchObject({
-      'x-webhook-id': opened?.id,
-      'x-webhook-signature': expect.stringMatching(/^[0-9a-f]{64}$/),
-    });
+    const { headers } = operator.received.find((each) => each.headers['x-webhook-id'] === opened?.id) ?? {};
+    expect(headers?.['x-webhook-signature']).toMatch(/^[0-9a-f]{64}$/);
     // A breaker that is closed already does not close.
     await client.hooks.merchant(merchantId).resetBreaker();
     const failing = await merchantThatAnswers(404);
