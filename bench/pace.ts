@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { NoWorker } from '../src/client.ts';
 
 /**
- * Begins `count` actions at a steady rate, whether or not those before have ended.
+ * Begins `count` actions at a steady rate, whether or not those before have ended; each at a random moment of its time, so
+ * that they do not beat with clocks of the server.
  * @returns what came of each, in order, when all have ended.
  */
 export async function paced<T>(
@@ -13,7 +14,7 @@ export async function paced<T>(
   const startedAt = performance.now();
   const actions: Promise<T>[] = [];
   for (let index = 0; index < count; index++) {
-    const waitMs = startedAt + (index * 1_000) / perSecond - performance.now();
+    const waitMs = startedAt + ((index + Math.random()) * 1_000) / perSecond - performance.now();
     if (waitMs > 0) await sleep(waitMs);
     const begun = action(index);
     // Looked at when all have ended.

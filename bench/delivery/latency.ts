@@ -31,7 +31,7 @@ async function measure(
   const path = `latency-${count}-${perSecond}`;
   const merchants = await merchantsAt(sides, path, count);
   const what = `${count} merchant${count === 1 ? '' : 's'}, ${perSecond}/s`;
-  const deliveries = perSecond * (quick ? 5 : 30);
+  const deliveries = perSecond * (quick ? 5 : 20);
   const round = (side: Side) => async (number: number) => {
     const load = { merchants, path, prefix: `r${number}-`, count: deliveries, pace: { perSecond } };
     const result = await runRound(sides, side, load);
