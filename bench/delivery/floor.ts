@@ -1,8 +1,8 @@
 import { medianFigure, type Figure, type Goal } from '../figures.ts';
-import type { Scenario, ScenarioContext } from '../scenario.ts';
+import type { ScenarioContext } from '../scenario.ts';
 import { cpuInWords, runRound } from './round.ts';
 import { cpuFigures, inTurn } from './rounds.ts';
-import { merchantsAt, withBothSides, type Side, type Sides } from './sides.ts';
+import { merchantsAt, eachOnBothSides, type Side, type Sides } from './sides.ts';
 
 /** Handed over side by side. */
 const AT_A_TIME = 20;
@@ -18,11 +18,7 @@ const FORMS: readonly Form[] = [
 ];
 
 /** The product beside a bare workflow that makes one POST: CPU per delivery. */
-export const floor = FORMS.map(
-  (form): Scenario =>
-    async (context) =>
-      await withBothSides(undefined, async (sides) => await measure(sides, form, context)),
-);
+export const floor = eachOnBothSides(FORMS, measure);
 
 async function measure(
   sides: Sides,

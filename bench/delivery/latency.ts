@@ -1,8 +1,8 @@
 import { medianFigure, percentile, type Figure, type Goal } from '../figures.ts';
-import type { Scenario, ScenarioContext } from '../scenario.ts';
+import type { ScenarioContext } from '../scenario.ts';
 import { cpuInWords, runRound, type Round } from './round.ts';
 import { inTurn, mustBeSteady } from './rounds.ts';
-import { merchantsAt, withBothSides, type Side, type Sides } from './sides.ts';
+import { merchantsAt, eachOnBothSides, type Side, type Sides } from './sides.ts';
 
 interface Form {
   readonly merchants: number;
@@ -17,11 +17,7 @@ const FORMS: readonly Form[] = [
 ];
 
 /** From hand-over to arrival, at a steady rate that leaves the machine room. */
-export const latency = FORMS.map(
-  (form): Scenario =>
-    async (context) =>
-      await withBothSides(undefined, async (sides) => await measure(sides, form, context)),
-);
+export const latency = eachOnBothSides(FORMS, measure);
 
 async function measure(
   sides: Sides,

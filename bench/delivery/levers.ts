@@ -1,8 +1,8 @@
 import type { Figure } from '../figures.ts';
-import type { Scenario, ScenarioContext } from '../scenario.ts';
+import type { ScenarioContext } from '../scenario.ts';
 import { cpuInWords, runRound, type RoundLoad } from './round.ts';
 import { cpuFigures, inTurn } from './rounds.ts';
-import { withBothSides, type Sides } from './sides.ts';
+import { eachOnBothSides, type Sides } from './sides.ts';
 
 const AT_A_TIME = 20;
 
@@ -22,11 +22,7 @@ const LEVERS: readonly Lever[] = [
 ];
 
 /** What would lower the floor itself: the bare engine as it is beside itself with a lever pulled. */
-export const levers = LEVERS.map(
-  (lever): Scenario =>
-    async (context) =>
-      await withBothSides(undefined, async (sides) => await measure(sides, lever, context)),
-);
+export const levers = eachOnBothSides(LEVERS, measure);
 
 async function measure(
   sides: Sides,

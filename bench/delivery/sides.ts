@@ -6,6 +6,8 @@ import type { PolicyOverrides } from '../../src/policy/policy.ts';
 import { startBareWorkerProcess, startLoadProcess, type WorkerProcess } from '../child.ts';
 import { cpuMsOf } from '../cpu.ts';
 import { manyAtATime, until } from '../pace.ts';
+import type { Figure } from '../figures.ts';
+import type { Scenario, ScenarioContext } from '../scenario.ts';
 import type { Load, Submitted } from '../processes/load.ts';
 import { freshMerchant, KEYS, onStand, SECRET, type Stand, type StandOptions } from '../stand.ts';
 
@@ -82,6 +84,17 @@ export async function withBothSides<T>(
       return await run({ ...stand, product, bare });
     },
     { logFile: '/dev/null', ...options },
+  );
+}
+
+/** A part of a scenario for each form, on stands of their own. */
+export function eachOnBothSides<Form>(
+  forms: readonly Form[],
+  measure: (sides: Sides, form: Form, context: ScenarioContext) => Promise<Figure[]>,
+): readonly Scenario[] {
+  return forms.map(
+    (form) => async (context) =>
+      await withBothSides(undefined, async (sides) => await measure(sides, form, context)),
   );
 }
 
