@@ -1,7 +1,7 @@
 import { medianFigure, type Figure, type Goal } from '../figures.ts';
 import type { ScenarioContext } from '../scenario.ts';
 import { cpuInWords, runRound } from './round.ts';
-import { cpuFigures, inTurn } from './rounds.ts';
+import { betweenFloors, cpuFigures } from './rounds.ts';
 import { merchantsAt, eachOnBothSides, type Side, type Sides } from './sides.ts';
 
 /** Handed over side by side. */
@@ -42,7 +42,7 @@ async function measure(
   // Just-in-time compilers have to see the code before.
   await round(sides.bare)(0);
   await round(sides.product)(0);
-  const { bare, product } = await inTurn(quick ? 2 : 5, round(sides.bare), round(sides.product));
+  const { bare, product } = await betweenFloors(quick ? 2 : 5, round(sides.bare), round(sides.product));
   const cpus = { bare: bare.map(({ cpu }) => cpu), product: product.map(({ cpu }) => cpu) };
   return [
     ...cpuFigures(what, cpus, goal),

@@ -1,7 +1,7 @@
 import { medianFigure, percentile, type Figure, type Goal } from '../figures.ts';
 import type { ScenarioContext } from '../scenario.ts';
 import { cpuInWords, runRound, type Round } from './round.ts';
-import { inTurn, mustBeSteady } from './rounds.ts';
+import { betweenFloors, floorAt, mustBeSteady } from './rounds.ts';
 import { merchantsAt, eachOnBothSides, type Side, type Sides } from './sides.ts';
 
 interface Form {
@@ -36,29 +36,30 @@ async function measure(
   };
   await round(sides.bare)(0);
   await round(sides.product)(0);
-  const { bare, product } = await inTurn(quick ? 2 : 5, round(sides.bare), round(sides.product));
+  const { bare, product } = await betweenFloors(quick ? 2 : 5, round(sides.bare), round(sides.product));
   for (const [name, rounds] of Object.entries({ bare, product })) {
     mustBeSteady(
       `${what}, ${name}`,
       rounds.map(({ cpu }) => cpu.sum),
     );
   }
-  const added = product.map((one, index) => p50(one) - p50(bare[index]));
-  const ratios = product.map((one, index) => p50(one) / p50(bare[index]));
+  const floors = bare.map(p50);
+  const added = product.map((one, index) => p50(one) - floorAt(index, floors));
+  const ratios = product.map((one, index) => p50(one) / floorAt(index, floors));
   return [
     medianFigure(`${what}: product − floor, p50`, 'ms', added, goal),
     medianFigure(`${what}: product ÷ floor, p50`, '×', ratios),
-    medianFigure(`${what}: floor, p50`, 'ms', bare.map(p50)),
+    medianFigure(`${what}: floor, p50`, 'ms', floors),
     medianFigure(`${what}: product, p50`, 'ms', product.map(p50)),
     medianFigure(`${what}: floor, p99`, 'ms', bare.map(p99)),
     medianFigure(`${what}: product, p99`, 'ms', product.map(p99)),
   ];
 }
 
-function p50(round: Round | undefined): number {
-  return percentile(round?.latencies ?? [], 0.5);
+function p50({ latencies }: Round): number {
+  return percentile(latencies, 0.5);
 }
 
-function p99(round: Round | undefined): number {
-  return percentile(round?.latencies ?? [], 0.99);
+function p99({ latencies }: Round): number {
+  return percentile(latencies, 0.99);
 }

@@ -1,7 +1,7 @@
 import type { Figure } from '../figures.ts';
 import type { ScenarioContext } from '../scenario.ts';
 import { cpuInWords, runRound, type RoundLoad } from './round.ts';
-import { cpuFigures, inTurn } from './rounds.ts';
+import { betweenFloors, cpuFigures } from './rounds.ts';
 import { eachOnBothSides, type Sides } from './sides.ts';
 
 const AT_A_TIME = 20;
@@ -44,5 +44,5 @@ async function measure(
   const [bare, product] = [round('floor'), round(name, pulled, nodeOptions)];
   await bare(0);
   await product(0);
-  return cpuFigures('lever', await inTurn(quick ? 2 : 5, bare, product), undefined, name);
+  return cpuFigures('lever', await betweenFloors(quick ? 2 : 5, bare, product), undefined, name);
 }

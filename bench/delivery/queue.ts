@@ -5,7 +5,7 @@ import { cpuMsOf, cpuMsOfFamily } from '../cpu.ts';
 import { manyAtATime, until } from '../pace.ts';
 import type { Scenario } from '../scenario.ts';
 import { cpuInWords, runRound } from './round.ts';
-import { cpuFigures, inTurn } from './rounds.ts';
+import { betweenFloors, cpuFigures } from './rounds.ts';
 import { LOAD, perUnit, withBothSides, type Cpu, type Sides } from './sides.ts';
 
 const AT_A_TIME = 20;
@@ -36,7 +36,7 @@ export const queue: Scenario = async ({ quick, log }) => {
     };
     await bare(0);
     await product(0);
-    return cpuFigures('queue', await inTurn(quick ? 1 : 5, bare, product), undefined, 'queue');
+    return cpuFigures('queue', await betweenFloors(quick ? 1 : 5, bare, product), undefined, 'queue');
   });
 };
 

@@ -30,6 +30,25 @@ export async function inTurn<T>(
   return rounds;
 }
 
+/**
+ * A B A … B A: every round of the other side has one of the floor before and one after it, so that what grows from
+ * round to round, as the memory of a server does, meets both alike.
+ */
+export async function betweenFloors<T>(
+  count: number,
+  bare: (round: number) => Promise<T>,
+  product: (round: number) => Promise<T>,
+): Promise<Rounds<T>> {
+  const rounds = await inTurn(count, bare, product);
+  return { ...rounds, bare: [...rounds.bare, await bare(count + 1)] };
+}
+
+/** What the floor is for a round of the other side: the mean of its rounds before and after. */
+export function floorAt(round: number, bare: readonly number[]): number {
+  const [before = Number.NaN, after = before] = bare.slice(round, round + 2);
+  return (before + after) / 2;
+}
+
 /** @throws {@link Unsteady} */
 export function mustBeSteady(what: string, rounds: readonly number[]): void {
   const [least, most] = [Math.min(...rounds), Math.max(...rounds)];
@@ -55,7 +74,7 @@ export function cpuFigures(
   const sums = { bare: bare.map(({ sum }) => sum), product: product.map(({ sum }) => sum) };
   mustBeSteady(`${what}, bare`, sums.bare);
   mustBeSteady(`${what}, ${other}`, sums.product);
-  const ratios = sums.bare.map((sum, round) => sum / (sums.product[round] ?? Number.NaN));
+  const ratios = sums.product.map((sum, round) => floorAt(round, sums.bare) / sum);
   const ms = 'ms';
   const figures = [
     medianFigure(`${what}: floor ÷ ${other}, CPU per delivery`, '×', ratios, goal),
