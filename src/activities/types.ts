@@ -82,8 +82,8 @@ export interface WakeRequest {
   readonly version: number;
   /** R46: the pace of a drain; absent for the one that makes a trial. */
   readonly perSecond?: number;
-  /** When the pace lets this page begin, Unix milliseconds: the time between two pages is made up for. */
-  readonly dueAt?: number;
+  /** When the pace lets this page begin, Unix milliseconds: the time since the page before is made up for. */
+  readonly dueAt?: number | undefined;
   /** R48: leave to make the trial. */
   readonly permit?: number;
 }
@@ -93,8 +93,8 @@ export interface WakeResult {
   readonly reached: number;
   /** How many of them had ended. */
   readonly ended: number;
-  /** When the pace lets the next page begin, Unix milliseconds. */
-  readonly nextDueAt: number;
+  /** When the pace lets the next page begin, Unix milliseconds; absent if nobody knows. */
+  readonly nextDueAt?: number;
 }
 
 /** Activities on the deliveries' task queue. */

@@ -3,11 +3,8 @@ import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { deliveryWorkflowId } from '../contract.ts';
 import type { Release } from '../policy/gate-calls.ts';
 import { releaseSignal } from '../workflows/messages.ts';
-import { pauseUntil } from './pace.ts';
+import { nextDue, pauseUntil } from './pace.ts';
 import type { MerchantActivities } from './types.ts';
-
-/** A page that begins later than this after it was due keeps to the pace from then on. */
-const MAKES_UP_MS = 1_000;
 
 /** What the activities of a merchant's entity work with. */
 export interface WakeDependencies {
@@ -34,29 +31,23 @@ export function createMerchantActivities({ client, metrics }: WakeDependencies):
     async wake({ merchantId, page, version, perSecond = Number.POSITIVE_INFINITY, dueAt, permit }) {
       const cancelled = cancellationSignal();
       let ended = 0;
-      const begin = alreadyReached();
-      let reached = begin;
-      const beganAt = begin === 0 ? whenBegun(dueAt, Date.now()) : Date.now();
-      const nextDueAt = () => beganAt + ((reached - begin) * 1_000) / perSecond;
-      for (const { webhookId, call } of page.slice(begin)) {
+      let reached = alreadyReached();
+      let nextDueAt = reached === 0 ? (dueAt ?? Date.now()) : Date.now();
+      for (const { webhookId, call } of page.slice(reached)) {
         if (cancelled.aborted) break;
+        nextDueAt = nextDue(nextDueAt, Date.now(), perSecond);
         const release = { call, version, ...(permit === undefined ? {} : { permit }) };
         if (await wakeOne(merchantId, webhookId, release))
           metrics.released(permit === undefined ? 'drain' : 'trial');
         else ended += 1;
         reached += 1;
         heartbeat(reached);
-        await pauseUntil(nextDueAt(), reached, cancelled);
+        await pauseUntil(nextDueAt, reached, cancelled);
       }
       log.info('woke held deliveries', { merchantId, reached, of: page.length, ended });
-      return { reached, ended, nextDueAt: nextDueAt() };
+      return { reached, ended, nextDueAt };
     },
   };
-}
-
-/** By the pace, a page that is a little late began when it was due. */
-function whenBegun(dueAt: number | undefined, now: number): number {
-  return dueAt !== undefined && now - dueAt <= MAKES_UP_MS ? Math.min(dueAt, now) : now;
 }
 
 /** How far an earlier try of this activity had come. */

@@ -127,7 +127,7 @@ export async function merchantBreaker(input: MerchantInput): Promise<void> {
     state.endRelease(page, reached);
     if (ended > 0) state.takeBack(permit);
   };
-  let dueAt = 0;
+  let dueAt: number | undefined;
   /** R46: one page of the drain. */
   const drainPage = async (): Promise<void> => {
     publish();
@@ -156,6 +156,8 @@ export async function merchantBreaker(input: MerchantInput): Promise<void> {
       else if (state.canDrain()) await drainPage();
       else {
         publish();
+        // What was not drained in between is not owed.
+        dueAt = undefined;
         const tickAt = state.nextTickAt();
         const hasWork = () => state.canGrantTrial() || state.canDrain() || runIsLong();
         await condition(
@@ -285,7 +287,7 @@ function toWake({ webhookId, call }: Place): Pick<Place, 'webhookId' | 'call'> {
  */
 function nobodyReached(error: unknown): WakeResult {
   if (!isCancellation(error) && !(error instanceof ActivityFailure)) throw error;
-  return { reached: 0, ended: 0, nextDueAt: 0 };
+  return { reached: 0, ended: 0 };
 }
 
 /** Waits for a pause between signals, but not for long. */
