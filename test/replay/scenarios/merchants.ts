@@ -143,6 +143,17 @@ export const merchants: readonly Scenario[] = [
     await stand.recordMerchant('drained', merchant);
   },
   async (stand) => {
+    const hooks = stand.hooks({ ...short, drain: { perSecond: 4 } });
+    const merchant = await stand.merchant('pages', () => 200, hooks);
+    await merchant.pause();
+    const held = await deliverMany(hooks, 'pages', 16);
+    await stand.untilHeld(merchant, 16);
+    await merchant.resume();
+    await allEnded(held);
+    await untilDrained(stand, merchant);
+    await stand.recordMerchant('drained-in-short-pages', merchant);
+  },
+  async (stand) => {
     const policy = {
       room: { places: 3 },
       held: { firstAskMs: 20_000, firstAskSpreadMs: 1, askEveryMs: 2_000, askEverySpreadMs: 100 },
