@@ -35,7 +35,8 @@ const worker = await Worker.create({
   shutdownGraceTime: 1_000,
   activities: { ...activities },
 });
-process.on('disconnect', () => process.exit());
+process.on('disconnect', () => worker.shutdown());
 const done = worker.run();
 process.send?.('polling');
 await done;
+process.exit();

@@ -19,7 +19,7 @@ const { keys, bundlePath, logFile, ...options } = JSON.parse(process.argv[2] ?? 
 // The standard output belongs to the figures.
 if (logFile === undefined) installTelemetry({ logLevel: 'error', logTo: destination(2) });
 else installTelemetry({ logLevel: 'info', logTo: destination(logFile) });
-const { done } = await startWorkers({
+const { done, shutdown } = await startWorkers({
   ...options,
   ...temporalOf(process.env),
   secretKeys: { keys },
@@ -28,6 +28,8 @@ const { done } = await startWorkers({
   workflowBundle: { codePath: bundlePath },
   shutdownGraceMs: 1_000,
 });
-process.on('disconnect', () => process.exit());
+// As a deploy stops it.
+process.on('disconnect', () => void shutdown());
 process.send?.('polling');
 await done;
+process.exit();
