@@ -37,9 +37,10 @@ export const sleepers: Scenario = async (context) => {
       async (sides) => await oneRound(sides, sides[name], count),
       { onDisk: true, nodeOptions: [`--max-old-space-size=${HEAP_MIB}`] },
     );
-    const { residentMiB, answered, seconds } = result;
+    const { residentMiB, storeMiB, answered, seconds } = result;
+    const store = storeMiB === undefined ? '' : `, store ${storeMiB.toFixed(0)} MiB`;
     context.log(
-      `${name} ${number}: ${residentMiB.toFixed(0)} MiB, ${answered} answers in ${seconds.toFixed(1)} s`,
+      `${name} ${number}: ${residentMiB.toFixed(0)} MiB${store}, ${answered} answers in ${seconds.toFixed(1)} s`,
     );
     return result;
   };
