@@ -19,7 +19,7 @@ const { keys, bundlePath, logFile, ...options } = JSON.parse(process.argv[2] ?? 
 // The standard output belongs to the figures.
 if (logFile === undefined) installTelemetry({ logLevel: 'error', logTo: destination(2) });
 else installTelemetry({ logLevel: 'info', logTo: destination(logFile) });
-const { done, shutdown } = await startWorkers({
+const workers = await startWorkers({
   ...options,
   ...temporalOf(process.env),
   secretKeys: { keys },
@@ -29,7 +29,7 @@ const { done, shutdown } = await startWorkers({
   shutdownGraceMs: 1_000,
 });
 // As a deploy stops it.
-process.on('disconnect', () => void shutdown());
+process.on('disconnect', () => void workers.shutdown());
 process.send?.('polling');
-await done;
+await workers.done;
 process.exit();
