@@ -57,7 +57,8 @@ async function measure(form: Form, context: ScenarioContext): Promise<Figure[]> 
   const { quick, log } = context;
   const webhooks = form.webhooks / (quick ? 10 : 1);
   const what = `${webhooks} webhooks${unpaced === true ? ' unpaced' : ''}`;
-  const pace = unpaced === true ? { atATime: AT_A_TIME } : { perSecond: (await capacity(context)) / 2 };
+  const perSecond = unpaced === true ? undefined : (await capacity(context)) / 2;
+  const pace = perSecond === undefined ? { atATime: AT_A_TIME } : { perSecond };
   const run = async (withHanging: boolean): Promise<Result> => {
     const result = await withBothSides(
       undefined,
@@ -81,6 +82,7 @@ async function measure(form: Form, context: ScenarioContext): Promise<Figure[]> 
   const times = beside.map(({ p99 }, index) => p99 / (without[index]?.p99 ?? Number.NaN));
   const goals = unpaced !== true;
   return [
+    ...(perSecond === undefined ? [] : [{ what: `${what}: pace`, value: perSecond, unit: '/s' }]),
     medianFigure(
       `${what}: healthy p99 with ÷ without`,
       '×',

@@ -45,7 +45,7 @@ export async function betweenFloors<T>(
 
 /** What the floor is for a round of the other side: the mean of its rounds before and after. */
 export function floorAt(round: number, bare: readonly number[]): number {
-  const [before = Number.NaN, after = before] = bare.slice(round, round + 2);
+  const [before = Number.NaN, after = Number.NaN] = bare.slice(round, round + 2);
   return (before + after) / 2;
 }
 

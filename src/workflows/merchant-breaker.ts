@@ -66,7 +66,7 @@ const LONGEST_RUN_MS = 24 * 60 * 60 * 1_000;
  * themselves before their turn, which makes their wake-ups void.
  */
 const PAGE_MS = 2_000;
-/** What it was in runs that began before. */
+/** What it was before: see {@link drainsInShortPages}. */
 const LONG_PAGE_MS = 5_000;
 const HEARTBEAT_TIMEOUT_MS = 10_000;
 /** A run ends in a moment without signals: those that arrive while it closes make their senders wait. */
@@ -298,7 +298,7 @@ function nobodyReached(error: unknown): WakeResult {
   return { reached: 0, ended: 0 };
 }
 
-/** Whether this run is younger than the change of pages from five seconds to two. */
+/** False in the replay of what an entity did while its pages were of five seconds. */
 function drainsInShortPages(): boolean {
   return patched('short-pages');
 }
