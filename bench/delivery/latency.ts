@@ -1,7 +1,7 @@
 import { medianFigure, percentile, type Figure, type Goal } from '../figures.ts';
 import type { ScenarioContext } from '../scenario.ts';
 import { cpuInWords, runRound, type Round } from './round.ts';
-import { betweenFloors, floorAt, mustBeSteady } from './rounds.ts';
+import { betweenFloors, floorOf, mustBeSteady, sidesOf } from './rounds.ts';
 import { merchantsAt, eachOnBothSides, type Side, type Sides } from './sides.ts';
 
 interface Form {
@@ -36,20 +36,20 @@ async function measure(
   };
   await round(sides.bare)(0);
   await round(sides.product)(0);
-  const { bare, product } = await betweenFloors(quick ? 2 : 5, round(sides.bare), round(sides.product));
-  for (const [name, rounds] of Object.entries({ bare, product })) {
+  const rounds = await betweenFloors(quick ? 2 : 5, round(sides.bare), round(sides.product));
+  const { bare, other: product } = sidesOf(rounds);
+  for (const [name, each] of Object.entries({ bare, product })) {
     mustBeSteady(
       `${what}, ${name}`,
-      rounds.map(({ cpu }) => cpu.sum),
+      each.map(({ cpu }) => cpu.sum),
     );
   }
-  const floors = bare.map(p50);
-  const added = product.map((one, index) => p50(one) - floorAt(index, floors));
-  const ratios = product.map((one, index) => p50(one) / floorAt(index, floors));
+  const added = rounds.map((one) => p50(one.other) - floorOf(one, p50));
+  const ratios = rounds.map((one) => p50(one.other) / floorOf(one, p50));
   return [
     medianFigure(`${what}: product − floor, p50`, 'ms', added, goal),
     medianFigure(`${what}: product ÷ floor, p50`, '×', ratios),
-    medianFigure(`${what}: floor, p50`, 'ms', floors),
+    medianFigure(`${what}: floor, p50`, 'ms', bare.map(p50)),
     medianFigure(`${what}: product, p50`, 'ms', product.map(p50)),
     medianFigure(`${what}: floor, p99`, 'ms', bare.map(p99)),
     medianFigure(`${what}: product, p99`, 'ms', product.map(p99)),

@@ -37,9 +37,9 @@ async function measure(
     };
     // Just-in-time compilers have to see the code before.
     if (nodeOptions !== undefined) await one(`${how}-warm-${n}-`, quick ? 20 : 300);
-    const { cpu, perSecond } = await one(`${how}-${n}-`, quick ? 100 : 1_000);
-    log(`${name}, ${how} ${n}: ${cpuInWords(cpu)}, ${perSecond.toFixed(0)} deliveries/s`);
-    return cpu;
+    const result = await one(`${how}-${n}-`, quick ? 100 : 1_000);
+    log(`${name}, ${how} ${n}: ${cpuInWords(result.cpu)}, ${result.perSecond.toFixed(0)} deliveries/s`);
+    return result;
   };
   const [bare, product] = [round('floor'), round(name, pulled, nodeOptions)];
   await bare(0);

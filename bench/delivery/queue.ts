@@ -25,14 +25,14 @@ export const queue: Scenario = async ({ quick, log }) => {
     const pace = { atATime: AT_A_TIME };
     const bare = async (number: number) => {
       const load = { merchants: [PATH], path: PATH, prefix: `r${number}-`, count, pace };
-      const { cpu } = await runRound(sides, sides.bare, load);
-      log(`bare ${number}: ${cpuInWords(cpu)}`);
-      return cpu;
+      const result = await runRound(sides, sides.bare, load);
+      log(`bare ${number}: ${cpuInWords(result.cpu)}`);
+      return result;
     };
     const product = async (number: number) => {
       const cpu = await queueRound(sides, table, `q${number}-`, count);
       log(`queue ${number}: ${cpuInWords(cpu)}`);
-      return cpu;
+      return { cpu };
     };
     await bare(0);
     await product(0);

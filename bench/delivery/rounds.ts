@@ -1,4 +1,5 @@
 import { medianFigure, type Figure, type Goal } from '../figures.ts';
+import type { Round } from './round.ts';
 import type { Cpu } from './sides.ts';
 
 /** Rounds of the two sides. */
@@ -30,6 +31,13 @@ export async function inTurn<T>(
   return rounds;
 }
 
+/** A round of what is compared with the floor. */
+export interface Compared<T> {
+  /** The floor's rounds before and after it. */
+  readonly floors: readonly [T, T];
+  readonly other: T;
+}
+
 /**
  * A B A … B A: every round of the other side has one of the floor before and one after it, so that what grows from
  * round to round, as the memory of a server does, meets both alike.
@@ -37,16 +45,30 @@ export async function inTurn<T>(
 export async function betweenFloors<T>(
   count: number,
   bare: (round: number) => Promise<T>,
-  product: (round: number) => Promise<T>,
-): Promise<Rounds<T>> {
-  const rounds = await inTurn(count, bare, product);
-  return { ...rounds, bare: [...rounds.bare, await bare(count + 1)] };
+  other: (round: number) => Promise<T>,
+): Promise<Compared<T>[]> {
+  const rounds: Compared<T>[] = [];
+  let before = await bare(1);
+  for (let round = 1; round <= count; round++) {
+    const one = await other(round);
+    const after = await bare(round + 1);
+    rounds.push({ floors: [before, after], other: one });
+    before = after;
+  }
+  return rounds;
 }
 
-/** What the floor is for a round of the other side: the mean of its rounds before and after. */
-export function floorAt(round: number, bare: readonly number[]): number {
-  const [before = Number.NaN, after = Number.NaN] = bare.slice(round, round + 2);
-  return (before + after) / 2;
+/** The rounds of each side once. */
+export function sidesOf<T>(rounds: readonly Compared<T>[]): { bare: T[]; other: T[] } {
+  return {
+    bare: [...new Set(rounds.flatMap(({ floors }) => floors))],
+    other: rounds.map(({ other }) => other),
+  };
+}
+
+/** What the floor is for a round of the other side. */
+export function floorOf<T>({ floors: [before, after] }: Compared<T>, valueOf: (round: T) => number): number {
+  return (valueOf(before) + valueOf(after)) / 2;
 }
 
 /** @throws {@link Unsteady} */
@@ -62,41 +84,48 @@ export function mustBeSteady(what: string, rounds: readonly number[]): void {
 
 /**
  * CPU per delivery of both sides and their ratio, round by round.
- * @param other - what is compared with the floor.
+ * @param name - of what is compared with the floor.
  * @throws {@link Unsteady}
  */
 export function cpuFigures(
   what: string,
-  { bare, product }: Rounds<Cpu>,
+  rounds: readonly Compared<Pick<Round, 'cpu'>>[],
   goal?: Goal,
-  other = 'product',
+  name = 'product',
 ): Figure[] {
-  const sums = { bare: bare.map(({ sum }) => sum), product: product.map(({ sum }) => sum) };
-  mustBeSteady(`${what}, bare`, sums.bare);
-  mustBeSteady(`${what}, ${other}`, sums.product);
-  const ratios = sums.product.map((sum, round) => floorAt(round, sums.bare) / sum);
-  const ms = 'ms';
+  const sides = sidesOf(rounds);
+  const [bare, other] = [sides.bare.map(cpuOf), sides.other.map(cpuOf)];
+  mustBeSteady(`${what}, bare`, bare.map(sumOf));
+  mustBeSteady(`${what}, ${name}`, other.map(sumOf));
+  const ratios = rounds.map((round) => floorOf(round, ({ cpu }) => cpu.sum) / round.other.cpu.sum);
+  const figure = (of: string, values: readonly number[]) => medianFigure(`${what}: ${of}`, 'ms', values);
   const figures = [
-    medianFigure(`${what}: floor ÷ ${other}, CPU per delivery`, '×', ratios, goal),
-    medianFigure(`${what}: floor, CPU per delivery`, ms, sums.bare),
-    medianFigure(`${what}: ${other}, CPU per delivery`, ms, sums.product),
-    medianFigure(
-      `${what}: floor, of it the worker`,
-      ms,
+    medianFigure(`${what}: floor ÷ ${name}, CPU per delivery`, '×', ratios, goal),
+    figure('floor, CPU per delivery', bare.map(sumOf)),
+    figure(`${name}, CPU per delivery`, other.map(sumOf)),
+    figure(
+      'floor, of it the worker',
       bare.map(({ worker }) => worker),
     ),
-    medianFigure(
-      `${what}: ${other}, of it the worker`,
-      ms,
-      product.map(({ worker }) => worker),
+    figure(
+      `${name}, of it the worker`,
+      other.map(({ worker }) => worker),
     ),
   ];
   if (ofServer(bare).length === 0) return figures;
   return [
     ...figures,
-    medianFigure(`${what}: floor, of it the server`, ms, ofServer(bare)),
-    medianFigure(`${what}: ${other}, of it the server`, ms, ofServer(product)),
+    figure('floor, of it the server', ofServer(bare)),
+    figure(`${name}, of it the server`, ofServer(other)),
   ];
+}
+
+function cpuOf({ cpu }: Pick<Round, 'cpu'>): Cpu {
+  return cpu;
+}
+
+function sumOf({ sum }: Cpu): number {
+  return sum;
 }
 
 function ofServer(cpus: readonly Cpu[]): number[] {
